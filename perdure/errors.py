@@ -1,0 +1,149 @@
+"""The error tree. Every error of Perdure is a leaf of it and says what was wrong and what to do.
+
+PerdureError
+├── UserError               the caller's mistake; nothing was stored or half done
+│   ├── InvalidInput        a value that cannot be used, named in the message
+│   ├── UnknownAgent        no worker registered an agent of that name
+│   ├── UnknownSession      no session of that id
+│   ├── UnknownRun          no run of that id
+│   ├── UnknownWait         no open wait of that id
+│   ├── KeyConflict         an idempotency key used again with another body
+│   ├── RunActive           policy "reject" met an active run
+│   └── SessionGone         the session is being deleted
+├── RunError                the run failed; carries the run's id where it is known
+│   ├── LimitExceeded       a limit on steps, tokens, money or time was reached
+│   ├── ModelError          the model could not be used
+│   ├── ToolError           a tool could not be used
+│   ├── OutcomeUnknown      a tool may or may not have had its effect
+│   ├── StrategyError       the strategy's own code raised
+│   ├── RunCancelled        the run was cancelled
+│   └── DamagedSession      a stored body does not have the hash that history names
+├── ProtocolError           a wire protocol's error; has the protocol's code
+├── ServerError             something that Perdure needs is missing
+│   ├── ServerUnavailable   Temporal or PostgreSQL does not answer
+│   ├── SchemaOutdated      the database's schema is not this version's
+│   └── EmbeddedError       an embedded server cannot be started
+└── UPPError                perdure.upp.errors: an error of the model layer, with UPP's codes
+
+Only two functions know the activity border: `perdure.activities.border.to_application_error` and its inverse.
+"""
+
+from __future__ import annotations
+
+
+class PerdureError(Exception):
+    """The root of every error that Perdure raises on purpose."""
+
+
+class UserError(PerdureError):
+    """The caller's mistake; the request was refused whole."""
+
+
+class InvalidInput(UserError):
+    """A value that cannot be used. The message names the value and the remedy."""
+
+
+class UnknownAgent(UserError):
+    """No worker has registered an agent of that name."""
+
+
+class UnknownSession(UserError):
+    """No session of that id exists for this tenant."""
+
+
+class UnknownRun(UserError):
+    """No run of that id exists for this tenant."""
+
+
+class UnknownWait(UserError):
+    """No open wait of that id exists for this tenant."""
+
+
+class KeyConflict(UserError):
+    """The idempotency key was used before with another body."""
+
+
+class RunActive(UserError):
+    """The session has an active run and the policy was `reject`.
+
+    Attributes:
+        run_id: the active run.
+    """
+
+    def __init__(self, message: str, *, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class SessionGone(UserError):
+    """The session is being deleted; it takes no more input."""
+
+
+class RunError(PerdureError):
+    """A run that ended without an answer.
+
+    Attributes:
+        run_id: the run, where it is known.
+        code: a stable word for programs, where there is one.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.code = code
+
+
+class LimitExceeded(RunError):
+    """A limit of the run or session was reached."""
+
+
+class ModelError(RunError):
+    """The model could not be used."""
+
+
+class ToolError(RunError):
+    """A tool could not be used."""
+
+
+class OutcomeUnknown(RunError):
+    """A tool may or may not have had its effect."""
+
+
+class StrategyError(RunError):
+    """The strategy's own code raised; the message carries the original type and text."""
+
+
+class RunCancelled(RunError):
+    """The run was cancelled before it had an answer."""
+
+
+class DamagedSession(RunError):
+    """A stored body does not have the hash that history names; it is never used."""
+
+
+class ProtocolError(PerdureError):
+    """An error of a wire protocol.
+
+    Attributes:
+        code: the protocol's own code.
+    """
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerError(PerdureError):
+    """Something that Perdure needs is missing."""
+
+
+class ServerUnavailable(ServerError):
+    """Temporal or PostgreSQL does not answer at its address."""
+
+
+class SchemaOutdated(ServerError):
+    """The database's schema is not the one of this version; the message says which command helps."""
+
+
+class EmbeddedError(ServerError):
+    """An embedded server cannot be started; the message says why and what to do."""
