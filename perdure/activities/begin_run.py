@@ -1,0 +1,106 @@
+"""`begin_run`: takes the session's next input, or adopts a run that is open. A local activity."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from temporalio import activity
+
+from perdure.activities import contracts
+from perdure.activities.contracts import BeginRunInput, BeginRunResult, Progress, RunFrame
+from perdure.activities.convert import converter
+from perdure.activities.history import progress_of, read_progress
+from perdure.activities.lifeline import writer_of
+from perdure.activities.services import Services
+from perdure.errors import UnknownSession
+from perdure.store import runs
+from perdure.store.answers import Writer
+from perdure.store.checkpoints import last_checkpoint
+from perdure.store.messages import read_messages
+from perdure.store.runs import Begun
+from perdure.testing.crash import crash_point
+from perdure.uap.cut import cut_input
+from perdure.uap.spec import AgentSpec
+from perdure.upp.json_value import JSONObject
+
+_FOR_WORKFLOW = ("max_steps", "client_tools")
+
+
+class BeginRun:
+    """The runs that begin on one worker."""
+
+    def __init__(self, services: Services) -> None:
+        """Begin runs of the agents in `services`."""
+        self._services = services
+
+    @activity.defn(name=contracts.BEGIN_RUN)
+    async def begin_run(self, call: BeginRunInput) -> BeginRunResult:
+        """Take the next input in one transaction.
+
+        Raises:
+            UnknownAgent: this worker does not serve the session's agent.
+            UnknownSession: the session belongs to another agent than the workflow was started for.
+        """
+        writer = writer_of(call.tenant, call.session, "")
+        spec = converter.unstructure(self._services.app.agent(call.agent).spec(self._services.limits))
+        crash_point("begin_run.storing")
+        begun = await runs.begin_run(
+            self._services.database,
+            writer.key,
+            agent=call.agent,
+            execution=writer.execution,
+            spec=spec,
+            now=datetime.fromisoformat(call.now),
+        )
+        crash_point("begin_run.stored")
+        if begun.kind == "agent":
+            raise UnknownSession(f"session {call.session} belongs to agent {begun.agent!r}, not {call.agent!r}")
+        if begun.row is None:
+            return BeginRunResult(kind=begun.kind, paused=begun.paused)
+        self._services.announcer.changed(writer.key)
+        frame = await self._frame(writer, begun)
+        progress, source = await self._progress(writer, begun, frame)
+        return BeginRunResult(begun.kind, begun.paused, frame, progress, source)
+
+    async def _frame(self, writer: Writer, begun: Begun) -> RunFrame:
+        row = cast("dict[str, Any]", begun.row)
+        start = int(row["start"])
+        stored = await read_messages(
+            self._services.database, writer.key, row["node"], first=start, end=start + 1, discarded=True
+        )
+        options = begun.options or {}
+        return RunFrame(
+            run=row["run"],
+            node=row["node"],
+            start=start,
+            epoch=row["epoch"],
+            message=row["message"],
+            message_sha=row["message_sha"],
+            input=cut_input(stored[0].message).to_json(),
+            spec=converter.structure(row["spec"], AgentSpec),
+            options=_for_workflow(options),
+            adopted=begun.kind == "adopted",
+        )
+
+    async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[Progress | None, str | None]:
+        """Where an adopted run stood: by the history of the execution that had it, else by its last row."""
+        before = str((begun.row or {})["execution"])
+        if begun.kind != "adopted" or before == writer.execution:
+            return None, None
+        found = await read_progress(activity.client(), writer.key.workflow_id, before, frame.run)
+        if found.known:
+            return found.progress, "history"
+        record = await last_checkpoint(self._services.database, writer.key, frame.run)
+        if record is None:
+            return None, "row"
+        return progress_of(cast("dict[str, Any]", record)), "row"
+
+
+def _for_workflow(options: JSONObject) -> dict[str, Any]:
+    """What a workflow needs of a submit's options; the tools' schemas and all else stay in the row."""
+    kept: dict[str, Any] = {name: options[name] for name in _FOR_WORKFLOW if name in options}
+    tools = cast("list[dict[str, Any]]", kept.get("client_tools") or [])
+    if tools:
+        kept["client_tools"] = [{"name": tool["name"]} for tool in tools]
+    return kept

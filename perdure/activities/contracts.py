@@ -1,0 +1,295 @@
+"""What crosses the activity border: frozen plain data, small, by id and hash. No I/O is imported here.
+
+The registered names never change; a new shape is a new name. Fields that hold their default are not written, so a step
+costs little history. A field may be added with a default; none is removed or renamed while histories may hold it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure.uap.spec import AgentSpec
+
+SESSION = "perdure.session"
+BEGIN_RUN = "perdure.begin_run"
+GENERATE = "perdure.generate"
+CALL_TOOL = "perdure.call_tool"
+RECORD = "perdure.record"
+END_RUN = "perdure.end_run"
+
+WAKE = "wake"
+PAUSE = "pause"
+RESUME = "resume"
+CANCEL = "cancel"
+ANSWER = "answer"
+
+OUTCOME = "outcome"
+CLIENT_TOOL = "client_tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands at a step boundary: enough for another execution to go on from.
+
+    Attributes:
+        step: the last step that ended.
+        position: messages of the thread node so far.
+        usage: TokenUsage JSON so far.
+        cycles: model calls so far.
+        metadata: the state's metadata.
+    """
+
+    step: int
+    position: int
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    cycles: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RunFrame:
+    """What stays the same for a whole run.
+
+    Attributes:
+        run: its id.
+        node: the thread node it works on.
+        start: position of its first message.
+        epoch: how often the thread has lost messages; part of the name of a cached conversation.
+        message: row id of its input.
+        message_sha: of that row's body.
+        input: the input as MessageJSON, long parts cut.
+        spec: its agent, frozen.
+        options: the submit's options that a workflow needs.
+        adopted: it was begun by another execution or by a workflow task that was lost, so stored results may exist.
+    """
+
+    run: str
+    node: str
+    start: int
+    epoch: int
+    message: str
+    message_sha: str
+    input: dict[str, Any]
+    spec: AgentSpec
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a session takes along into its next execution: ids and counters, never messages.
+
+    Attributes:
+        paused: the session's flag.
+        seen: ids of controls that were handled, oldest first, bounded.
+        answered: waits whose answer was signalled and not yet used.
+        frame: the open run, or None.
+        progress: where it stands.
+        started: tool calls of the step in hand that were started, by index; None if it is not in hand.
+        pending: records that no activity has written yet.
+    """
+
+    paused: bool = False
+    seen: list[str] = field(default_factory=list[str])
+    answered: list[str] = field(default_factory=list[str])
+    frame: RunFrame | None = None
+    progress: Progress | None = None
+    started: list[int] | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInput:
+    """Input of the session workflow."""
+
+    tenant: str
+    session: str
+    agent: str
+    carried: Carried | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginRunInput:
+    """Ask for the session's next run. `now` is the workflow's time, ISO 8601."""
+
+    tenant: str
+    session: str
+    agent: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginRunResult:
+    """The next run, or why there is none.
+
+    Attributes:
+        kind: "new", "adopted", "nothing" or "gone".
+        paused: the session is paused.
+        frame: the run.
+        progress: of a run that another execution had: where it stood.
+        source: of an adopted run: "history" if the progress comes from that execution's history, "row" if that was
+            gone and it comes from the last checkpoint row, "start" if it had not got anywhere.
+    """
+
+    kind: str
+    paused: bool = False
+    frame: RunFrame | None = None
+    progress: Progress | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateInput:
+    """One model call. The conversation is read by position; nothing of it is in here."""
+
+    tenant: str
+    session: str
+    run: str
+    agent: str
+    node: str
+    start: int
+    position: int
+    epoch: int
+    step: int
+    message: str
+    results: str
+    adopted: bool = False
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateResult:
+    """The answer as a workflow may hold it.
+
+    Attributes:
+        kind: "answer"; "cancelled" (`message` is what there was of it, or None); "late" (the run had ended); "gone".
+        message: MessageJSON, long parts cut.
+        sha256: of the stored body.
+        usage: TokenUsage JSON of this call.
+        stop: the stop reason.
+        args: sha256 of each tool call's arguments, in order.
+        stored: it had been stored before, by another execution or attempt.
+    """
+
+    kind: str = "answer"
+    message: dict[str, Any] | None = None
+    sha256: str = ""
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    stop: str = ""
+    args: list[str] = field(default_factory=list[str])
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallToolInput:
+    """One tool call. Its arguments are read from the stored message and must have this hash."""
+
+    tenant: str
+    session: str
+    run: str
+    agent: str
+    step: int
+    message: str
+    index: int
+    args_sha256: str
+    effect: str
+    timeout_s: float
+    adopted: bool = False
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class CallToolResult:
+    """A tool's result as a workflow may hold it.
+
+    Attributes:
+        kind: "result"; "parked" (somebody must say what came of it: `wait` says what kind of wait); "late"; "gone".
+        is_error: the tool failed.
+        result: the result if it is small, else its preview.
+        sha256: of the whole result's JSON.
+        size: bytes of that JSON.
+        cut: `result` is a preview.
+        duration_ms: milliseconds the tool took.
+        attempt: the activity's attempt that stored it.
+        batch_sha256: of the tool-result message, from the last call of a batch.
+        wait: "outcome" or "client_tool".
+    """
+
+    kind: str = "result"
+    is_error: bool = False
+    result: Any = None
+    sha256: str = ""
+    size: int = 0
+    cut: bool = False
+    duration_ms: int = 0
+    attempt: int = 1
+    batch_sha256: str | None = None
+    wait: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordInput:
+    """Records and a note that must not wait. `number` counts the notes of one execution, from 1."""
+
+    tenant: str
+    session: str
+    number: int
+    run: str | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    paused: bool | None = None
+    status: str | None = None
+    wait: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordResult:
+    """What became of it, and the records themselves: a local activity's marker holds its result, not its input.
+
+    `wait` is the id of the wait that is open now.
+    """
+
+    kind: str
+    wait: str | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class EndRunInput:
+    """End a run.
+
+    Attributes:
+        now: the workflow's time, ISO 8601 with milliseconds.
+        open_answer: id, position and step of a model call that gave no answer; what is known of it is kept.
+        error: {"type", "message", ...} of a failed run.
+        controls: ids of the controls that asked for it.
+    """
+
+    tenant: str
+    session: str
+    run: str
+    status: str
+    now: str
+    step: int
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    cycles: int = 0
+    error: dict[str, Any] | None = None
+    open_answer: dict[str, Any] | None = None
+    controls: list[str] = field(default_factory=list[str])
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class EndRunResult:
+    """What a rebuild needs of a run's end. `status` is another than asked for if the run had ended before."""
+
+    kind: str
+    run: str
+    status: str
+    at: str
+    step: int
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    cycles: int = 0
+    error: dict[str, Any] | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

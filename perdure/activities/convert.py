@@ -1,0 +1,60 @@
+"""Contracts to JSON and back. Fields that hold their default are not written: history is smaller, and older readers cope.
+
+The JSON itself is written with every non-ASCII character escaped, so that lone surrogates survive in a history that
+only knows UTF-8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, cast
+
+import temporalio.api.common.v1
+from cattrs import Converter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    EncodingPayloadConverter,
+    JSONPlainPayloadConverter,
+)
+
+converter = Converter(omit_if_default=True)
+
+
+def is_contract(kind: object) -> bool:
+    """Whether values of this type are written as contracts: dataclasses are."""
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+class ContractPayloadConverter(JSONPlainPayloadConverter):
+    """JSON for contracts; everything else as Temporal's own JSON converter has it."""
+
+    def to_payload(self, value: Any) -> temporalio.api.common.v1.Payload | None:
+        """See base class."""
+        if not is_contract(type(value)):
+            return super().to_payload(value)
+        text = json.dumps(converter.unstructure(value), separators=(",", ":"), allow_nan=False)
+        return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=text.encode("ascii"))
+
+    def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
+        """See base class."""
+        if not is_contract(type_hint):
+            return super().from_payload(payload, type_hint)
+        return cast(Any, converter.structure(json.loads(payload.data), type_hint))
+
+
+class PerdurePayloadConverter(CompositePayloadConverter):
+    """Temporal's default converters, with contracts in place of plain JSON."""
+
+    def __init__(self) -> None:
+        """Put the contract converter where the JSON converter stands."""
+        kept: list[EncodingPayloadConverter] = [
+            ContractPayloadConverter() if isinstance(item, JSONPlainPayloadConverter) else item
+            for item in DefaultPayloadConverter.default_encoding_payload_converters
+        ]
+        super().__init__(*kept)
+
+
+data_converter = DataConverter(payload_converter_class=PerdurePayloadConverter)

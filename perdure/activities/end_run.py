@@ -1,0 +1,87 @@
+"""`end_run`: settles what a run left open and writes its one terminal event. A local activity."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from temporalio import activity
+
+from perdure.activities import contracts
+from perdure.activities.contracts import EndRunInput, EndRunResult
+from perdure.activities.generate import partial_message
+from perdure.activities.lifeline import writer_of
+from perdure.activities.services import Services
+from perdure.store import runs
+from perdure.store.answers import Writer, read_delta_text
+from perdure.store.runs import Ending
+from perdure.testing.crash import crash_point
+from perdure.uap.events import run_event
+from perdure.upp.json_value import JSONObject, dumps, sha256_hex
+
+_NOT_RUN = {
+    "completed": "This tool was not run: the run ended with its calls unexecuted.",
+    "failed": "This tool has no result: the run failed before it had one.",
+    "cancelled": "This tool has no result: the run was cancelled before it had one.",
+}
+
+
+class EndRun:
+    """The ends of runs that one worker writes."""
+
+    def __init__(self, services: Services) -> None:
+        """Write to the store of `services`."""
+        self._services = services
+
+    @activity.defn(name=contracts.END_RUN)
+    async def end_run(self, call: EndRunInput) -> EndRunResult:
+        """End a run once; a second call answers what the first came to."""
+        writer = writer_of(call.tenant, call.session, call.run)
+        partial = await self._partial(writer, call)
+        crash_point("end_run.storing")
+        status = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
+        crash_point("end_run.stored")
+        self._services.announcer.changed(writer.key)
+        return EndRunResult(
+            kind="gone" if status == "gone" else "ended",
+            run=call.run,
+            status=status,
+            at=call.now,
+            step=call.step,
+            usage=call.usage,
+            cycles=call.cycles,
+            error=call.error,
+            pending=call.pending,
+        )
+
+    async def _partial(self, writer: Writer, call: EndRunInput) -> tuple[JSONObject, bytes] | None:
+        """The answer that a worker was streaming when it died, rebuilt from its deltas."""
+        if call.open_answer is None:
+            return None
+        text = await read_delta_text(self._services.database, writer.key, call.run, str(call.open_answer["id"]))
+        if not text.strip():
+            return None
+        body = dumps(partial_message(text).to_json())
+        return {**call.open_answer, "sha256": sha256_hex(body)}, body
+
+
+def _ending(call: EndRunInput, partial: tuple[JSONObject, bytes] | None) -> Ending:
+    settle = dumps(_NOT_RUN[call.status])
+    detail: JSONObject = {"usage": call.usage, "cycles": call.cycles, "steps": call.step}
+    if call.error is not None:
+        detail["error"] = call.error
+    if call.controls:
+        detail["controls"] = list(call.controls)
+    return Ending(
+        status=call.status,
+        error=call.error,
+        usage=call.usage,
+        cycles=call.cycles,
+        step=call.step,
+        now=datetime.fromisoformat(call.now),
+        at=call.now,
+        settle=settle,
+        settle_sha256=sha256_hex(settle),
+        event=run_event(f"run.{call.status}", detail),
+        partial=partial[0] if partial else None,
+        partial_body=partial[1] if partial else None,
+    )

@@ -1,0 +1,155 @@
+"""What a Temporal history says of a run: the records that rode on its activities. Used to adopt a run and to rebuild rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.activities import contracts
+from perdure.activities.contracts import (
+    BeginRunResult,
+    CallToolInput,
+    CallToolResult,
+    Carried,
+    EndRunResult,
+    GenerateInput,
+    GenerateResult,
+    Progress,
+    RecordResult,
+    SessionInput,
+)
+from perdure.activities.convert import converter
+
+_INPUTS: dict[str, type] = {contracts.GENERATE: GenerateInput, contracts.CALL_TOOL: CallToolInput}
+_RESULTS: dict[str, type] = {
+    contracts.BEGIN_RUN: BeginRunResult,
+    contracts.RECORD: RecordResult,
+    contracts.END_RUN: EndRunResult,
+    contracts.GENERATE: GenerateResult,
+    contracts.CALL_TOOL: CallToolResult,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing of ours in a history.
+
+    Attributes:
+        execution: the Temporal run id.
+        name: the activity's registered name, or `perdure.session` for the execution's start.
+        input: the contract it was given; None for local activities, whose markers hold only results.
+        result: the contract it returned; None where it has not returned.
+    """
+
+    execution: str
+    name: str
+    input: Any = None
+    result: Any = None
+
+    @property
+    def pending(self) -> list[dict[str, Any]]:
+        """The records that rode on it."""
+        source = self.input if self.input is not None else self.result
+        if isinstance(source, SessionInput):
+            source = source.carried or Carried()
+        return list(getattr(source, "pending", []))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundProgress:
+    """What a history says of where a run stood. `known` is False if the history is gone."""
+
+    known: bool
+    progress: Progress | None = None
+
+
+async def read_progress(client: Client, workflow_id: str, execution: str, run: str) -> FoundProgress:
+    """Where a run stood by the history of the execution that had it."""
+    progress: Progress | None = None
+    try:
+        async for entry in read_entries(client, workflow_id, execution):
+            if entry.name == contracts.SESSION and entry.input.carried is not None:
+                frame = entry.input.carried.frame
+                progress = entry.input.carried.progress if frame is not None and frame.run == run else progress
+            elif isinstance(entry.result, BeginRunResult):
+                frame = entry.result.frame
+                progress = entry.result.progress if frame is not None and frame.run == run else progress
+            for record in entry.pending:
+                if record.get("k") == "checkpoint" and record["r"]["run"] == run:
+                    progress = progress_of(record["r"])
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        return FoundProgress(known=False)
+    return FoundProgress(known=True, progress=progress)
+
+
+def progress_of(record: dict[str, Any]) -> Progress:
+    """The step boundary that a checkpoint's record names."""
+    return Progress(
+        step=record["step"],
+        position=record["position"],
+        usage=record["usage"],
+        cycles=record["cycles"],
+        metadata=record["metadata"],
+    )
+
+
+async def read_entries(client: Client, workflow_id: str, execution: str) -> AsyncIterator[Entry]:
+    """What is ours in one execution's history, in order; a regular activity comes once, with its result.
+
+    Raises:
+        RPCError: NOT_FOUND if the history has expired or was deleted.
+    """
+    handle = client.get_workflow_handle(workflow_id, run_id=execution)
+    scheduled: dict[int, Entry] = {}
+    events: list[HistoryEvent] = [event async for event in handle.fetch_history_events()]
+    for event in events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            detail = event.activity_task_scheduled_event_attributes
+            name = detail.activity_type.name
+            if name in _INPUTS:
+                given = _decode(detail.input.payloads[0].data, _INPUTS[name])
+                scheduled[event.event_id] = Entry(execution, name, given)
+        elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            done = event.activity_task_completed_event_attributes
+            entry = scheduled.get(done.scheduled_event_id)
+            if entry is not None:
+                result = _decode(done.result.payloads[0].data, _RESULTS[entry.name])
+                scheduled[done.scheduled_event_id] = Entry(execution, entry.name, entry.input, result)
+    for event in events:
+        entry = _entry(event, execution, scheduled)
+        if entry is not None:
+            yield entry
+
+
+def _entry(event: HistoryEvent, execution: str, scheduled: dict[int, Entry]) -> Entry | None:
+    if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+        detail = event.workflow_execution_started_event_attributes
+        return Entry(execution, contracts.SESSION, _decode(detail.input.payloads[0].data, SessionInput))
+    if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:
+        return _local(event, execution)
+    return scheduled.get(event.event_id)
+
+
+def _local(event: HistoryEvent, execution: str) -> Entry | None:
+    """A local activity's marker: its name is in the marker's data, its result beside it."""
+    details = event.marker_recorded_event_attributes.details
+    if "data" not in details or "result" not in details:
+        return None
+    data = cast("dict[str, Any]", json.loads(details["data"].payloads[0].data))
+    name = str(data.get("activity_type"))
+    if name not in _RESULTS:
+        return None
+    return Entry(execution, name, None, _decode(details["result"].payloads[0].data, _RESULTS[name]))
+
+
+def _decode(data: bytes, kind: type) -> Any:
+    return cast(Any, converter.structure(json.loads(data), kind))

@@ -1,0 +1,77 @@
+"""What the activities of one worker share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from perdure.errors import DamagedSession
+from perdure.store.answers import Writer
+from perdure.store.database import Database
+from perdure.store.events import Announcer
+from perdure.store.messages import MessageCache, read_message
+from perdure.store.runs import read_options
+from perdure.uap.app import App
+from perdure.uap.options import RunOptions
+from perdure.uap.session_key import SessionKey
+from perdure.uap.spec import Limits
+from perdure.upp.messages import AssistantMessage
+
+T = TypeVar("T")
+
+_RECENT = 64
+
+
+@dataclass(slots=True)
+class Services:
+    """The store, the app and this process's caches.
+
+    Attributes:
+        database: the store.
+        announcer: tells viewers of new events.
+        cache: conversations.
+        app: the agents.
+        limits: frozen into the spec of each run that begins here.
+    """
+
+    database: Database
+    announcer: Announcer
+    cache: MessageCache
+    app: App
+    limits: Limits = field(default_factory=Limits)
+    _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
+    _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
+
+    def remember(self, message: str, answer: AssistantMessage) -> None:
+        """Keep an answer at hand for the tool calls that follow it."""
+        _put(self._answers, message, answer)
+
+    async def answer(self, key: SessionKey, message: str) -> AssistantMessage:
+        """A stored answer.
+
+        Raises:
+            DamagedSession: it is not there.
+        """
+        known = self._answers.get(message)
+        if known is not None:
+            return known
+        stored = await read_message(self.database, key, message)
+        if stored is None or not isinstance(stored.message, AssistantMessage):
+            raise DamagedSession(f"session {key.session} lacks message {message} whose tools are to be called")
+        self.remember(message, stored.message)
+        return stored.message
+
+    async def options(self, writer: Writer) -> RunOptions:
+        """The options of a run; they never change."""
+        known = self._options.get(writer.run)
+        if known is None:
+            known = RunOptions.from_json(await read_options(self.database, writer.key, writer.run))
+            _put(self._options, writer.run, known)
+        return known
+
+
+def _put(cache: OrderedDict[str, T], name: str, value: T) -> None:
+    cache[name] = value
+    while len(cache) > _RECENT:
+        cache.popitem(last=False)

@@ -1,0 +1,165 @@
+"""Settings of a process: where its servers are and how much it may take on.
+
+They come from the environment (`PERDURE_*`), else from `[tool.perdure]` in the nearest pyproject.toml, else from the
+defaults here. Only `cli`, `api` and `worker` read them; everything lower gets what it needs as arguments, and workflow
+code gets it in its input.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    PyprojectTomlConfigSettingsSource,
+    SettingsConfigDict,
+)
+
+from perdure.errors import InvalidInput
+
+_PREFIX = "PERDURE_"
+_TABLE = ("tool", "perdure")
+_MIB = 1024 * 1024
+
+
+def _host_and_port(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not host or "/" in value or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError("no host and port")
+    return value
+
+
+def _postgres_url(value: SecretStr) -> SecretStr:
+    scheme, separator, rest = value.get_secret_value().partition("://")
+    if scheme not in {"postgresql", "postgres"} or not separator or not rest:
+        raise ValueError("no PostgreSQL address")
+    return value
+
+
+def _absolute(value: Path) -> Path:
+    return value.expanduser().absolute()
+
+
+def _seconds(value: object) -> object:
+    """A number in a text, as the environment gives it, counts as seconds; anything else is left to pydantic."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _not_negative(value: timedelta) -> timedelta:
+    if value < timedelta(0):
+        raise ValueError("negative")
+    return value
+
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class Settings(BaseSettings):
+    """What a process was told; a field's description says what a value must be. Made by `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        pyproject_toml_table_header=_TABLE,
+        pyproject_toml_depth=100,
+    )
+
+    temporal_address: Annotated[str, AfterValidator(_host_and_port)] | None = Field(
+        default=None,
+        description="the address of a Temporal server, such as 127.0.0.1:7233, or nothing for the embedded one",
+    )
+    temporal_namespace: Name = Field(
+        default="default", description="a Temporal namespace: letters, digits, dots, dashes and underscores"
+    )
+    database_url: Annotated[SecretStr, AfterValidator(_postgres_url)] | None = Field(
+        default=None,
+        description="a PostgreSQL address, postgresql://USER:PASSWORD@HOST:PORT/NAME, or nothing for the embedded one",
+    )
+    task_queue: Name = Field(
+        default="perdure", description="a task queue's name: letters, digits, dots, dashes and underscores"
+    )
+    tenant: Name = Field(default="default", description="a tenant's id: letters, digits, dots, dashes and underscores")
+    data_folder: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default=Path(".perdure"),
+        validate_default=True,
+        description="the folder in which the embedded servers keep their data, taken from the current folder if relative",
+    )
+
+    max_concurrent_workflow_tasks: int = Field(
+        default=20, ge=2, description="how many workflow tasks a worker runs at once, at least 2"
+    )
+    max_cached_workflows: int = Field(
+        default=1000, ge=0, description="how many open sessions a worker keeps in memory between tasks, at least 0"
+    )
+    shutdown_grace: Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)] = Field(
+        default=timedelta(seconds=5),
+        description="how long a stopping worker waits for what it has begun, in seconds or as PT5S",
+    )
+    continue_as_new_events: int = Field(
+        default=3000,
+        ge=100,
+        le=40_000,
+        description="the history length past which a session continues as new, 100 to 40000",
+    )
+    message_cache_bytes: int = Field(
+        default=256 * _MIB, ge=0, description="how many bytes of message bodies a process keeps in memory, at least 0"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, PyprojectTomlConfigSettingsSource(settings_cls)
+
+
+def load_settings(**given: Any) -> Settings:
+    """The settings of this process.
+
+    Args:
+        given: values that go before the environment, such as a command's options; None means not given.
+
+    Raises:
+        InvalidInput: a value cannot be used, or pyproject.toml cannot be read. It names the variable and the remedy,
+            and never shows the database's address.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise InvalidInput("\n".join(_explained(problem, given) for problem in error.errors())) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(f"the nearest pyproject.toml cannot be read: {error}. Correct it and try again.") from None
+
+
+def _explained(problem: ErrorDetails, given: dict[str, Any]) -> str:
+    name = str(problem["loc"][0])
+    variable = _PREFIX + name.upper()
+    if name not in Settings.model_fields:
+        return f"[tool.perdure] in pyproject.toml has {name!r}, which is no setting of Perdure. Remove or correct it."
+    if name in given:
+        place = name
+    elif variable in {known.upper() for known in os.environ}:
+        place = variable
+    else:
+        place = f"{name} of [tool.perdure] in pyproject.toml (or {variable})"
+    shown = "" if name == "database_url" else f" is {str(problem['input'])!r}, which"
+    return f"{place}{shown} cannot be used. It must be {Settings.model_fields[name].description}."

@@ -1,0 +1,86 @@
+"""The sweep: every process that can reach both servers looks for sessions that nobody has woken, and wakes them.
+
+So a client may die between its commit and its signal, Temporal may be away at a submit, and an execution may be
+terminated by hand: the inbox is served all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from perdure.activities import contracts
+from perdure.errors import ServerUnavailable
+from perdure.runtime.temporal import SessionAddress, is_open, signal_session, wake
+from perdure.store.database import Database, is_away
+from perdure.store.sweep import Neglected, find_answered, find_due, find_silent
+
+logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 2.0
+SILENT_SECONDS = 15.0
+_SILENT_EVERY = 5
+_LONGEST_BACKOFF = 30
+
+
+class Sweep:
+    """One process's sweep. A session that stays neglected is woken less and less often, at least once a minute."""
+
+    def __init__(self, client: Client, database: Database) -> None:
+        """Wake sessions found in `database` through `client`."""
+        self._client = client
+        self._database = database
+        self._round = 0
+        self._tries: dict[tuple[str, str, str | None], tuple[int, int]] = {}
+
+    async def run(self) -> None:
+        """Look each `PERIOD_SECONDS` until cancelled; a server that is away only makes a round do nothing."""
+        while True:
+            try:
+                await self.look()
+            except (RPCError, ServerUnavailable) as error:
+                logger.info("sweep.temporal_away %s", error)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                logger.info("sweep.database_away %s", type(error).__name__)
+            await asyncio.sleep(PERIOD_SECONDS)
+
+    async def look(self) -> int:
+        """One round; returns how many sessions were woken."""
+        self._round += 1
+        due, answered = await find_due(self._database), await find_answered(self._database)
+        silent = await self._lost() if self._round % _SILENT_EVERY == 0 else []
+        woken = 0
+        names = {_name(item) for item in [*due, *answered, *silent]}
+        self._tries = {name: tried for name, tried in self._tries.items() if name in names or tried[1] > self._round}
+        for item in [*due, *answered, *silent]:
+            if self._is_turn(_name(item)):
+                await self._wake(item)
+                woken += 1
+        return woken
+
+    async def _lost(self) -> list[Neglected]:
+        silent = await find_silent(self._database, seconds=SILENT_SECONDS)
+        return [item for item in silent if not await is_open(self._client, item.key)]
+
+    def _is_turn(self, name: tuple[str, str, str | None]) -> bool:
+        tries, next_round = self._tries.get(name, (0, 0))
+        if self._round < next_round:
+            return False
+        self._tries[name] = (tries + 1, self._round + min(2**tries, _LONGEST_BACKOFF))
+        return True
+
+    async def _wake(self, item: Neglected) -> None:
+        address = SessionAddress(item.key, item.agent, item.workflow_type, item.task_queue)
+        if item.wait is None:
+            await wake(self._client, address)
+        else:
+            await signal_session(self._client, address, contracts.ANSWER, {"wait": item.wait})
+
+
+def _name(item: Neglected) -> tuple[str, str, str | None]:
+    return item.key.tenant, item.key.session, item.wait

@@ -1,0 +1,98 @@
+"""Reaching Temporal: connecting, waking a session, signalling it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, Plugin
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.activities import contracts
+from perdure.activities.contracts import SessionInput
+from perdure.activities.convert import data_converter
+from perdure.errors import ServerUnavailable
+from perdure.uap.session_key import SessionKey
+
+CONNECT_SECONDS = 8.0
+RPC_TIMEOUT = timedelta(seconds=5)
+TASK_TIMEOUT = timedelta(seconds=5)
+
+
+async def connect_temporal(address: str, namespace: str, *, plugins: Sequence[Plugin] = ()) -> Client:
+    """A client that speaks our contracts.
+
+    Raises:
+        ServerUnavailable: no Temporal server answers within `CONNECT_SECONDS`.
+    """
+    options: dict[str, Any] = {} if plugins else {"data_converter": data_converter}
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await Client.connect(address, namespace=namespace, plugins=list(plugins), **options)
+    except (RuntimeError, TimeoutError, RPCError) as error:
+        raise ServerUnavailable(
+            f"Temporal at {address} does not answer: {_first_line(error)}; "
+            "is it running? `perdure dev MODULE:APP` starts one"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAddress:
+    """What it takes to wake a session: who it is and which workers serve it."""
+
+    key: SessionKey
+    agent: str
+    workflow_type: str
+    task_queue: str
+
+
+async def signal_session(client: Client, address: SessionAddress, name: str, value: Any = None) -> None:
+    """Signal a session's workflow, starting it if it is closed.
+
+    Raises:
+        ServerUnavailable: Temporal does not answer.
+    """
+    try:
+        await client.start_workflow(
+            address.workflow_type,
+            SessionInput(address.key.tenant, address.key.session, address.agent),
+            id=address.key.workflow_id,
+            task_queue=address.task_queue,
+            task_timeout=TASK_TIMEOUT,
+            start_signal=name,
+            start_signal_args=[] if value is None else [value],
+            rpc_timeout=RPC_TIMEOUT,
+        )
+    except RPCError as error:
+        raise ServerUnavailable(f"Temporal refused the signal {name!r}: {_first_line(error)}") from error
+
+
+async def wake(client: Client, address: SessionAddress) -> None:
+    """Have a session look into its inbox.
+
+    Raises:
+        ServerUnavailable: Temporal does not answer; the sweep of any worker wakes the session later.
+    """
+    await signal_session(client, address, contracts.WAKE)
+
+
+async def is_open(client: Client, key: SessionKey) -> bool:
+    """Whether a session has an open execution.
+
+    Raises:
+        RPCError: Temporal does not answer.
+    """
+    try:
+        found = await client.get_workflow_handle(key.workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return found.close_time is None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

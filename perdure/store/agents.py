@@ -1,0 +1,62 @@
+"""The agents that workers have registered: what a client must know to start a session of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from perdure.errors import UnknownAgent
+from perdure.store.database import Database
+from perdure.store.tables import agents
+from perdure.upp.json_value import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent as its last worker registered it."""
+
+    name: str
+    agent_id: str
+    workflow_type: str
+    task_queue: str
+    spec: JSONObject
+    seen_at: datetime | None = None
+
+
+async def register_agents(database: Database, tenant: str, rows: Sequence[AgentRow]) -> None:
+    """Write what this worker serves; the last writer of a name wins."""
+    async with database.transaction() as connection:
+        for row in rows:
+            values: dict[str, Any] = {
+                "agent_id": row.agent_id,
+                "workflow_type": row.workflow_type,
+                "task_queue": row.task_queue,
+                "spec": row.spec,
+                "seen_at": datetime.now(UTC),
+            }
+            statement = upsert(agents).values(tenant_id=tenant, name=row.name, **values)
+            await connection.execute(statement.on_conflict_do_update(index_elements=["tenant_id", "name"], set_=values))
+
+
+async def find_agent(database: Database, tenant: str, name: str) -> AgentRow:
+    """The registered agent of that name.
+
+    Raises:
+        UnknownAgent: no worker has registered one; the message lists those there are.
+    """
+    async with database.transaction() as connection:
+        rows = (await connection.execute(select(agents).where(agents.c.tenant_id == tenant))).all()
+    for row in rows:
+        if row.name == name:
+            return _agent(row)
+    known = ", ".join(sorted(row.name for row in rows)) or "none; start one with `perdure worker MODULE:APP`"
+    raise UnknownAgent(f"no agent is named {name!r}; registered are {known}")
+
+
+def _agent(row: Row[Any]) -> AgentRow:
+    return AgentRow(row.name, row.agent_id, row.workflow_type, row.task_queue, row.spec, row.seen_at)

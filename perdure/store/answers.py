@@ -1,0 +1,107 @@
+"""A model's answer: its deltas while it comes, its row when it is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.store.database import Database, escaped_json
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject, JSONValue
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes: the run, and the Temporal execution that carries it on."""
+
+    key: SessionKey
+    run: str
+    execution: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """An assistant message as it is stored, with where it stands and the tool calls it opens."""
+
+    id: str
+    node: str
+    position: int
+    step: int
+    sha256: str
+    body: bytes
+    usage: JSONObject
+    stop: str
+    results_id: str
+    calls: list[JSONObject]
+
+
+async def save_answer(
+    database: Database, writer: Writer, row: AnswerRow, events: list[JSONValue], pending: Sequence[JSONObject]
+) -> str:
+    """Store an answer and open its tool calls.
+
+    Returns:
+        "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted.
+    """
+    answer = await database.call(
+        "save_answer_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, row.id, row.node,
+        row.position, row.step, row.sha256, row.body, escaped_json(row.usage), row.stop, row.results_id, escaped_json(row.calls), escaped_json(events),
+        escaped_json(list(pending)),
+    )  # fmt: skip
+    return str(answer["kind"])
+
+
+async def append_deltas(
+    database: Database,
+    writer: Writer,
+    message: str,
+    *,
+    token: str,
+    reset: bool,
+    first: int,
+    events: Sequence[JSONObject],
+    pending: Sequence[JSONObject],
+) -> str:
+    """Append deltas of one attempt at one answer; safe to repeat.
+
+    Args:
+        database: the store.
+        writer: who writes.
+        message: the answer's id.
+        token: the attempt; unique among attempts at this answer.
+        reset: take the answer over from an earlier attempt.
+        first: index of the first of `events` among this attempt's.
+        events: in order.
+        pending: records to write with them.
+
+    Returns:
+        "won", or "late" or "gone" as `save_answer` says.
+    """
+    answer = await database.call(
+        "append_deltas_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, message, token, reset,
+        first, escaped_json(list(events)), escaped_json(list(pending)),
+    )  # fmt: skip
+    return str(answer["kind"])
+
+
+async def read_delta_text(database: Database, key: SessionKey, run: str, message: str) -> str:
+    """The text of an answer that never became whole, from the deltas of its last attempt."""
+    sql = (
+        "select type, data from perdure.events where tenant_id = $1 and session_id = $2 and run_id = $3 "
+        "and (type = 'text_delta' or type = 'message.reset') and data ->> 'message' = $4 order by seq"
+    )
+    async with database.driver() as connection:
+        rows = await connection.fetch(sql, key.tenant, key.session, run, message)
+    return _joined([(row["type"], row["data"]) for row in rows])
+
+
+def _joined(rows: list[tuple[str, Any]]) -> str:
+    parts: list[str] = []
+    for kind, data in rows:
+        if kind == "message.reset":
+            parts.clear()
+        else:
+            parts.append(json.loads(data)["delta"].get("text") or "")
+    return "".join(parts)

@@ -1,0 +1,150 @@
+"""One pool of connections to PostgreSQL, and what to do when it is away.
+
+Core statements go through `transaction()`; the hot functions go through `call()`, one round trip on the driver's own
+connection. `keep_trying` is for a write that must not be lost once its effect is paid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import asyncpg
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from perdure.errors import InvalidInput
+from perdure.upp.json_value import JSONObject
+
+T = TypeVar("T")
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    PoolTimeout,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
+def escaped_json(value: object) -> str:
+    """JSON for a json column: every non-ASCII character escaped, so NUL and lone surrogates are stored as they are."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+class Database:
+    """The store's connections. Safe to share between tasks of one loop."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        """Prepare a pool; nothing is connected yet.
+
+        Args:
+            url: `postgresql://user:password@host:port/database`.
+            pool_size: connections kept; as many again are opened under load.
+
+        Raises:
+            InvalidInput: not a PostgreSQL URL.
+        """
+        self._url = _driver_url(url)
+        self._engine: AsyncEngine = create_async_engine(
+            self._url,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=5,
+            connect_args={"timeout": 3, "command_timeout": 30},
+            json_serializer=escaped_json,
+        )
+
+    @property
+    def address(self) -> str:
+        """Host, port and database, without the password."""
+        return f"{self._url.host}:{self._url.port or 5432}/{self._url.database}"
+
+    def dsn(self) -> str:
+        """The URL as the bare driver wants it, with the password: for the listener's own connection."""
+        return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AsyncConnection]:
+        """A Core connection in a transaction: committed at the end of the block, rolled back on an error."""
+        async with self._engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def driver(self) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+        """The driver's own connection, outside any transaction."""
+        async with self._engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            yield cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+
+    async def call(self, function: str, *arguments: Any) -> JSONObject:
+        """Call one of the store's SQL functions; its transaction is its own.
+
+        Args:
+            function: its name in the schema, for example `save_answer_v1`.
+            arguments: in order; JSON arguments as text.
+        """
+        places = ", ".join(f"${n}" for n in range(1, len(arguments) + 1))
+        async with self.driver() as connection:
+            answer = await connection.fetchval(f"select perdure.{function}({places})", *arguments)
+        return cast(JSONObject, json.loads(answer))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error means that the server was away or busy, so that the same call may succeed later."""
+    if isinstance(error, OperationalError | PoolTimeout):
+        return True
+    if isinstance(error, DBAPIError):
+        cause = error.orig.__cause__ if error.orig is not None else None
+        return error.connection_invalidated or (cause is not None and is_away(cause))
+    return isinstance(error, _AWAY)
+
+
+async def keep_trying(
+    write: Callable[[], Awaitable[T]], *, deadline: timedelta, beat: Callable[[], object] = lambda: None
+) -> T:
+    """Repeat a write that is safe to repeat until it succeeds, as long as only the server's absence stops it.
+
+    Args:
+        write: makes one try.
+        deadline: how long to go on; the last error is raised then.
+        beat: called before each pause, so that an activity is not given up meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline.total_seconds()
+    pause = 0.1
+    while True:
+        try:
+            return await write()
+        except Exception as error:
+            if not is_away(error) or loop.time() + pause > end:
+                raise
+            beat()
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.6, 1.0)
+
+
+def _driver_url(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except Exception as error:
+        raise InvalidInput("the database URL cannot be read; write postgresql://user:password@host:port/db") from error
+    if parsed.get_backend_name() != "postgresql":
+        raise InvalidInput(f"the database URL is for {parsed.get_backend_name()!r}; only postgresql:// works")
+    return parsed.set(drivername="postgresql+asyncpg")

@@ -1,0 +1,117 @@
+"""The event log: read by number, announced after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.store.database import Database, is_away
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject
+
+CHANNEL = "perdure_events"
+_BATCH_SECONDS = 0.005
+_NOTIFY_BYTES = 7000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a session's event log. `seq` has no gap and no repeat within the session."""
+
+    session: str
+    seq: int
+    run: str | None
+    step: int | None
+    attempt: int | None
+    source: str
+    type: str
+    data: JSONObject
+    at: datetime
+
+    def to_json(self) -> JSONObject:
+        """The event as JSON, keys as attributes; `at` is ISO 8601."""
+        return {
+            "session": self.session,
+            "seq": self.seq,
+            "run": self.run,
+            "step": self.step,
+            "attempt": self.attempt,
+            "source": self.source,
+            "type": self.type,
+            "data": self.data,
+            "at": self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+
+
+async def read_events(database: Database, key: SessionKey, *, after: int, limit: int = 1000) -> list[Event]:
+    """Events with a number above `after`, in order, at most `limit` of them."""
+    sql = (
+        "select seq, run_id, step, attempt, source, type, data, at from perdure.events "
+        "where tenant_id = $1 and session_id = $2 and seq > $3 order by seq limit $4"
+    )
+    async with database.driver() as connection:
+        rows = await connection.fetch(sql, key.tenant, key.session, after, limit)
+    return [
+        Event(
+            key.session,
+            row["seq"],
+            row["run_id"],
+            row["step"],
+            row["attempt"],
+            row["source"],
+            row["type"],
+            json.loads(row["data"]),
+            row["at"],
+        )
+        for row in rows
+    ]
+
+
+class Announcer:
+    """Tells listeners which sessions have new events, in batches, after the commit.
+
+    A notify inside the writing transaction would hold a lock of the whole database at commit. What is lost here costs a
+    viewer its next poll, never an event.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Announce through `database`."""
+        self._database = database
+        self._changed: dict[SessionKey, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def changed(self, key: SessionKey) -> None:
+        """Note that `key` has new events; returns at once."""
+        self._changed[key] = None
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._send(), name="announce events")
+
+    async def close(self) -> None:
+        """Send what is left."""
+        if self._task is not None:
+            await self._task
+
+    async def _send(self) -> None:
+        while self._changed:
+            await asyncio.sleep(_BATCH_SECONDS)
+            names, self._changed = list(self._changed), {}
+            try:
+                for text in _texts(names):
+                    async with self._database.driver() as connection:
+                        await connection.execute("select pg_notify($1, $2)", CHANNEL, text)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+
+
+def _texts(names: list[SessionKey]) -> list[str]:
+    texts: list[str] = []
+    for name in names:
+        line = f"{name.tenant}/{name.session}"
+        if texts and len(texts[-1]) + len(line) < _NOTIFY_BYTES:
+            texts[-1] += "\n" + line
+        else:
+            texts.append(line)
+    return texts

@@ -1,0 +1,155 @@
+"""The conversation: messages by thread node and position, read whole or through a per-process cache."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from perdure.store.database import Database
+from perdure.store.payloads import checked, read_payloads
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject, JSONValue, loads
+from perdure.upp.messages import Message, message_from_json
+
+_SELECT = (
+    "select m.position, m.id, m.run_id, m.step, m.sha256, m.usage, m.stop, coalesce(m.body, p.bytes) as body "
+    "from perdure.messages m left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id "
+    "and p.session_id = m.session_id and p.sha256 = m.sha256 where m.tenant_id = $1 and m.session_id = $2 "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message with its place, and the hash and size of its stored body; a model's also with its usage and stop."""
+
+    position: int
+    id: str
+    run: str | None
+    step: int
+    sha256: str
+    size_bytes: int
+    message: Message
+    usage: JSONObject | None = None
+    stop: str | None = None
+
+
+async def read_messages(
+    database: Database,
+    key: SessionKey,
+    node: str,
+    *,
+    first: int = 0,
+    end: int | None = None,
+    discarded: bool = False,
+) -> list[StoredMessage]:
+    """Messages of a node from position `first` up to, not including, `end`, oldest first.
+
+    Args:
+        database: the store.
+        key: the session.
+        node: the thread node.
+        first: first position.
+        end: position to stop before; None for all.
+        discarded: also those of failed runs.
+
+    Raises:
+        DamagedSession: a body is missing or does not have its hash.
+    """
+    sql = (
+        _SELECT + "and m.node_id = $3 and m.position >= $4 and ($5::integer is null or m.position < $5) "
+        "and ($6 or not m.discarded) order by m.position"
+    )
+    async with database.driver() as connection:
+        rows = await connection.fetch(sql, key.tenant, key.session, node, first, end, discarded)
+    return await _hydrated(database, key, rows)
+
+
+async def read_message(database: Database, key: SessionKey, message: str) -> StoredMessage | None:
+    """One message by id, or None."""
+    async with database.driver() as connection:
+        rows = await connection.fetch(_SELECT + "and m.id = $3", key.tenant, key.session, message)
+    found = await _hydrated(database, key, rows)
+    return found[0] if found else None
+
+
+async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) -> list[StoredMessage]:
+    bodies = [checked(row["sha256"], row["body"], "message") for row in rows]
+    documents = [cast(JSONObject, loads(body)) for body in bodies]
+    wanted = [ref["sha256"] for document in documents for ref in _references(document)]
+    results = await read_payloads(database, key, wanted)
+    for document in documents:
+        _fill(document, results)
+    return [
+        StoredMessage(
+            position=row["position"],
+            id=row["id"],
+            run=row["run_id"],
+            step=row["step"],
+            sha256=row["sha256"],
+            size_bytes=len(body) + sum(ref["size"] for ref in _references(document)),
+            message=message_from_json(document),
+            usage=json.loads(row["usage"]) if row["usage"] else None,
+            stop=row["stop"],
+        )
+        for row, body, document in zip(rows, bodies, documents, strict=True)
+    ]
+
+
+def _references(document: JSONObject) -> list[dict[str, Any]]:
+    results = cast("list[dict[str, Any]]", document.get("results") or [])
+    return [result["ref"] for result in results if "ref" in result]
+
+
+def _fill(document: JSONObject, results: dict[str, bytes]) -> None:
+    for result in cast("list[dict[str, JSONValue]]", document.get("results") or []):
+        ref = cast("dict[str, str] | None", result.get("ref"))
+        if ref is not None:
+            result["result"] = loads(results[ref["sha256"]])
+
+
+@dataclass(slots=True)
+class _Entry:
+    messages: list[StoredMessage]
+    upto: int
+    size_bytes: int
+
+
+class MessageCache:
+    """Conversations that this process has read, so that each step reads only what is new.
+
+    Messages never change. An entry is for one epoch of its session: a failed run, whose messages leave the thread,
+    begins another.
+    """
+
+    def __init__(self, database: Database, *, limit_bytes: int = 256 * 1024 * 1024) -> None:
+        """Cache reads of `database`, up to about `limit_bytes` of stored bodies; the least recently used leave."""
+        self._database = database
+        self._limit = limit_bytes
+        self._size = 0
+        self._entries: OrderedDict[tuple[SessionKey, str, int], _Entry] = OrderedDict()
+
+    async def read(self, key: SessionKey, node: str, *, end: int, epoch: int) -> list[StoredMessage]:
+        """Messages of a node before position `end`, oldest first."""
+        name = (key, node, epoch)
+        entry = self._entries.pop(name, None) or _Entry([], 0, 0)
+        self._size -= entry.size_bytes
+        if entry.upto < end:
+            fresh = await read_messages(self._database, key, node, first=entry.upto, end=end)
+            entry.messages.extend(fresh)
+            entry.upto = end
+            entry.size_bytes += sum(item.size_bytes for item in fresh)
+        self._keep(name, entry)
+        return [item for item in entry.messages if item.position < end]
+
+    def _keep(self, name: tuple[SessionKey, str, int], entry: _Entry) -> None:
+        other = self._entries.pop(name, None)
+        if other is not None:
+            self._size -= other.size_bytes
+        self._entries[name] = entry
+        self._size += entry.size_bytes
+        while self._size > self._limit and len(self._entries) > 1:
+            _, oldest = self._entries.popitem(last=False)
+            self._size -= oldest.size_bytes

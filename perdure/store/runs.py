@@ -1,0 +1,223 @@
+"""Runs: begun, recorded on the way, ended once. And how a run is read."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Row, select
+
+from perdure.errors import UnknownRun
+from perdure.store.answers import Writer
+from perdure.store.database import Database, escaped_json
+from perdure.store.tables import inputs, runs
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject, loads
+
+TERMINAL = ("completed", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What `begin_run` found.
+
+    Attributes:
+        kind: "new"; "adopted" (a run that was open); "nothing"; "gone" (no such session, or being deleted); "agent"
+            (the session belongs to another agent, named in `agent`).
+        paused: the session is paused.
+        row: of a new or adopted run: run, node, start, epoch, spec, message, message_sha, execution.
+        options: its options' JSON.
+    """
+
+    kind: str
+    paused: bool = False
+    agent: str | None = None
+    row: JSONObject | None = None
+    options: JSONObject | None = None
+
+
+async def begin_run(
+    database: Database, key: SessionKey, *, agent: str, execution: str, spec: JSONObject, now: datetime
+) -> Begun:
+    """Take the session's next input, or adopt its open run, in one transaction."""
+    answer = await database.call("begin_run_v1", key.tenant, key.session, agent, execution, escaped_json(spec), now)
+    kind = str(answer["kind"])
+    paused = bool(answer.get("paused"))
+    if kind not in ("new", "adopted"):
+        return Begun(kind, paused, agent=cast("str | None", answer.get("agent")))
+    packed = cast("str | None", answer.pop("options"))
+    options = cast(JSONObject, loads(base64.b64decode(packed))) if packed else {}
+    return Begun(kind, paused, row=answer, options=options)
+
+
+async def record(
+    database: Database,
+    key: SessionKey,
+    *,
+    run: str | None,
+    execution: str,
+    pending: Sequence[JSONObject],
+    number: int,
+    events: Sequence[JSONObject],
+    paused: bool | None,
+    status: str | None,
+    wait: JSONObject | None,
+) -> tuple[str, str | None]:
+    """Write what must not wait for the next activity.
+
+    Args:
+        database: the store.
+        key: the session.
+        run: the active run, or None.
+        execution: the Temporal execution that writes.
+        pending: records of the run.
+        number: of this note within the execution; a note is written once.
+        events: the note's events.
+        paused: the session's paused flag from now on; None leaves it.
+        status: the run's status from now on ("running" or "parked"); None leaves it.
+        wait: a wait to open: id, kind, message, index, asked.
+
+    Returns:
+        "won" or "gone", and the id of the open wait: that of an earlier one for the same call if it is still open.
+    """
+    answer = await database.call(
+        "record_v1", key.tenant, key.session, run, execution, escaped_json(list(pending)), number,
+        escaped_json(list(events)), paused, status, None if wait is None else escaped_json(wait),
+    )  # fmt: skip
+    return str(answer["kind"]), cast("str | None", answer.get("wait"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ends.
+
+    Attributes:
+        status: "completed", "failed" or "cancelled".
+        error: {"type", "message", ...} of a failed run.
+        usage: TokenUsage JSON.
+        cycles: model calls.
+        step: the last step.
+        now: the workflow's time.
+        at: the same as ISO 8601 with milliseconds, for messages made here.
+        settle: result JSON for tool calls that are still open.
+        settle_sha256: of `settle`.
+        partial: an answer that never became whole: id, position, step, sha256; None if there is none.
+        partial_body: its stored body.
+        event: the terminal event.
+    """
+
+    status: str
+    error: JSONObject | None
+    usage: JSONObject
+    cycles: int
+    step: int
+    now: datetime
+    at: str
+    settle: bytes
+    settle_sha256: str
+    event: JSONObject
+    partial: JSONObject | None = None
+    partial_body: bytes | None = None
+
+
+async def end_run(database: Database, writer: Writer, ending: Ending, pending: Sequence[JSONObject]) -> str:
+    """End a run, whatever it left open.
+
+    Returns:
+        The status it has: another than asked for if it had ended before; "gone" if the session is deleted.
+    """
+    answer = await database.call(
+        "end_run_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
+        None if ending.error is None else escaped_json(ending.error), escaped_json(ending.usage), ending.cycles,
+        ending.step, ending.now, ending.at, ending.settle_sha256, ending.settle,
+        None if ending.partial is None else escaped_json(ending.partial), ending.partial_body,
+        escaped_json(ending.event), escaped_json(list(pending)),
+    )  # fmt: skip
+    return str(answer.get("status") or answer["kind"])
+
+
+async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:
+    """The options a run was submitted with."""
+    sql = "select options from perdure.inputs where tenant_id = $1 and session_id = $2 and run_id = $3"
+    async with database.driver() as connection:
+        packed = await connection.fetchval(sql, key.tenant, key.session, run)
+    return cast(JSONObject, loads(packed)) if packed else {}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as lists and pages show it. A queued input is a run of status "queued" that has nothing else yet."""
+
+    key: SessionKey
+    id: str
+    ordinal: int
+    status: str
+    node: str | None = None
+    start_position: int | None = None
+    step: int = 0
+    usage: JSONObject | None = None
+    cycles: int = 0
+    error: JSONObject | None = None
+    temporal_run_id: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+async def find_run(database: Database, tenant: str, run: str) -> RunRow:
+    """A run by id, also one that is still queued.
+
+    Raises:
+        UnknownRun: there is none for this tenant.
+    """
+    async with database.transaction() as connection:
+        query = select(runs).where(runs.c.tenant_id == tenant, runs.c.id == run)
+        row = (await connection.execute(query)).first()
+        if row is not None:
+            return _run(row)
+        waiting = select(inputs).where(inputs.c.tenant_id == tenant, inputs.c.run_id == run)
+        queued = (await connection.execute(waiting)).first()
+    if queued is None:
+        raise UnknownRun(f"no run {run}; `perdure sessions show SESSION` lists a session's runs")
+    return _queued(queued)
+
+
+async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
+    """A session's runs in order, the queued ones last."""
+    async with database.transaction() as connection:
+        query = select(runs).where(runs.c.tenant_id == key.tenant, runs.c.session_id == key.session)
+        begun = (await connection.execute(query.order_by(runs.c.ordinal))).all()
+        waiting = select(inputs).where(
+            inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.state == "queued"
+        )
+        queued = (await connection.execute(waiting.order_by(inputs.c.ordinal))).all()
+    return [_run(row) for row in begun] + [_queued(row) for row in queued]
+
+
+def _run(row: Row[Any]) -> RunRow:
+    return RunRow(
+        key=SessionKey(row.tenant_id, row.session_id),
+        id=row.id,
+        ordinal=row.ordinal,
+        status=row.status,
+        node=row.node_id,
+        start_position=row.start_position,
+        step=row.step,
+        usage=row.usage,
+        cycles=row.cycles,
+        error=row.error,
+        temporal_run_id=row.temporal_run_id,
+        first_seq=row.first_seq,
+        last_seq=row.last_seq,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _queued(row: Row[Any]) -> RunRow:
+    status = "cancelled" if row.state == "withdrawn" else row.state
+    return RunRow(SessionKey(row.tenant_id, row.session_id), row.run_id, row.ordinal, status)

@@ -1,0 +1,156 @@
+"""The tables as SQLAlchemy Core knows them. The revisions in `perdure/migrations` make them; a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    desc,
+    false,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+SCHEMA = "perdure"
+metadata = MetaData(schema=SCHEMA)
+
+
+def _text(name: str, *, null: bool = False) -> Column[str]:
+    return Column(name, Text(), nullable=null)
+
+
+def _json(name: str, *, null: bool = False) -> Column[object]:
+    return Column(name, JSON(), nullable=null)
+
+
+def _time(name: str, *, null: bool = False) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=null)
+
+
+def _number(name: str, kind: TypeEngine[int] | None = None, *, null: bool = False, default: int | None = None) -> Column[int]:  # fmt: skip
+    return Column(
+        name, kind or Integer(), nullable=null, server_default=None if default is None else text(str(default))
+    )
+
+
+agents = Table(
+    "agents", metadata,
+    _text("tenant_id"), _text("name"), _text("agent_id"), _text("workflow_type"), _text("task_queue"), _json("spec"),
+    _time("seen_at"), PrimaryKeyConstraint("tenant_id", "name"),
+)  # fmt: skip
+
+sessions = Table(
+    "sessions", metadata,
+    _text("tenant_id"), _text("id"), _text("agent"), _text("agent_id"), _text("status"), _json("title", null=True),
+    _json("metadata"), _text("current_node", null=True), _number("runs", default=0), _number("steps", default=0),
+    _json("usage"), _time("created_at"), _time("updated_at"), PrimaryKeyConstraint("tenant_id", "id"),
+)  # fmt: skip
+Index("sessions_by_status", sessions.c.tenant_id, sessions.c.status, desc(sessions.c.created_at), desc(sessions.c.id))
+Index("sessions_by_time", sessions.c.tenant_id, desc(sessions.c.created_at), desc(sessions.c.id))
+
+session_heads = Table(
+    "session_heads", metadata,
+    _text("tenant_id"), _text("session_id"), _number("last_seq", BigInteger(), default=0),
+    _number("next_ordinal", BigInteger(), default=1), _text("active_run", null=True),
+    Column("paused", Boolean(), nullable=False, server_default=false()),
+    Column("deleting", Boolean(), nullable=False, server_default=false()),
+    _number("discards", default=0), _number("late_results", default=0), _text("delta_key", null=True),
+    _number("delta_upto", default=0), _text("note_execution", null=True), _number("note_number", default=0),
+    _time("touched_at"), PrimaryKeyConstraint("tenant_id", "session_id"),
+)  # fmt: skip
+
+inputs = Table(
+    "inputs", metadata,
+    _text("tenant_id"), _text("session_id"), _number("ordinal", BigInteger()), _text("key"),
+    Column("opens_session", Boolean(), nullable=False), _text("body_sha256"), _text("kind"), _text("message_id"),
+    Column("message", LargeBinary()), _text("message_sha"), Column("options", LargeBinary()), _text("policy"),
+    _text("run_id"), _time("not_before", null=True), _text("state"), _time("created_at"),
+    PrimaryKeyConstraint("tenant_id", "session_id", "ordinal"), UniqueConstraint("tenant_id", "session_id", "key"),
+)  # fmt: skip
+Index("inputs_by_opening_key", inputs.c.tenant_id, inputs.c.key, unique=True, postgresql_where=text("opens_session"))
+Index("inputs_queued", inputs.c.created_at, postgresql_where=text("state = 'queued'"))
+
+thread_nodes = Table(
+    "thread_nodes", metadata,
+    _text("tenant_id"), _text("session_id"), _text("id"), _text("parent_id", null=True), _json("name", null=True),
+    _number("fork_index", null=True), _text("thread_id"), _json("metadata"), _time("created_at"),
+    PrimaryKeyConstraint("tenant_id", "session_id", "id"),
+)  # fmt: skip
+
+messages = Table(
+    "messages", metadata,
+    _text("tenant_id"), _text("session_id"), _text("id"), _text("node_id"), _number("position"),
+    _text("run_id", null=True), _number("step"), _text("type"), Column("body", LargeBinary()), _text("sha256"),
+    _json("usage", null=True), _text("stop", null=True),
+    Column("discarded", Boolean(), nullable=False, server_default=false()),
+    PrimaryKeyConstraint("tenant_id", "session_id", "id"),
+    UniqueConstraint("tenant_id", "session_id", "node_id", "position"),
+)  # fmt: skip
+
+runs = Table(
+    "runs", metadata,
+    _text("tenant_id"), _text("session_id"), _text("id"), _number("ordinal", BigInteger()), _text("status"),
+    _json("spec"), _text("node_id"), _number("start_position"), _number("step", default=0),
+    _number("started_step", default=0), _json("usage", null=True), _number("cycles", default=0),
+    _json("error", null=True), _text("temporal_run_id"), _number("first_seq", BigInteger()),
+    _number("last_seq", BigInteger(), null=True), _time("started_at"), _time("ended_at", null=True),
+    PrimaryKeyConstraint("tenant_id", "session_id", "id"), UniqueConstraint("tenant_id", "session_id", "ordinal"),
+)  # fmt: skip
+Index("runs_by_id", runs.c.tenant_id, runs.c.id)
+Index("runs_open", runs.c.started_at, postgresql_where=text("ended_at is null"))
+
+checkpoints = Table(
+    "checkpoints", metadata,
+    _text("tenant_id"), _text("session_id"), _text("id"), _text("run_id"), _text("node_id"), _number("step"),
+    _number("position"), _text("at"), _json("record"), _text("temporal_run_id"),
+    PrimaryKeyConstraint("tenant_id", "session_id", "id"),
+)  # fmt: skip
+
+tool_calls = Table(
+    "tool_calls", metadata,
+    _text("tenant_id"), _text("session_id"), _text("message_id"), _number("index"), _text("run_id"), _number("step"),
+    _json("call_id"), _json("tool"), _text("args_sha256"), _text("effect"), _text("state"),
+    _number("attempt", default=0), Column("is_error", Boolean()), _text("result_sha256", null=True),
+    _number("result_bytes", BigInteger(), null=True), _number("duration_ms", null=True), _text("results_id"),
+    PrimaryKeyConstraint("tenant_id", "session_id", "message_id", "index"),
+)  # fmt: skip
+Index(
+    "tool_calls_open", tool_calls.c.tenant_id, tool_calls.c.session_id, tool_calls.c.run_id,
+    postgresql_where=text("state <> 'done'"),
+)  # fmt: skip
+
+waits = Table(
+    "waits", metadata,
+    _text("tenant_id"), _text("id"), _text("session_id"), _text("run_id"), _text("kind"), _text("message_id"),
+    _number("index"), _json("asked"), _time("asked_at"), _json("answer", null=True), _json("answered_by", null=True),
+    _time("answered_at", null=True), Column("delivered", Boolean(), nullable=False, server_default=false()),
+    Column("used", Boolean(), nullable=False, server_default=false()),
+    PrimaryKeyConstraint("tenant_id", "id"),
+)  # fmt: skip
+Index("waits_undelivered", waits.c.answered_at, postgresql_where=text("answered_at is not null and not delivered"))
+Index("waits_by_call", waits.c.tenant_id, waits.c.session_id, waits.c.message_id, waits.c.index)
+Index("waits_open", waits.c.tenant_id, waits.c.asked_at, postgresql_where=text("answered_at is null"))
+
+events = Table(
+    "events", metadata,
+    _text("tenant_id"), _text("session_id"), _number("seq", BigInteger()), _text("run_id", null=True),
+    _number("step", null=True), _number("attempt", null=True), _text("source"), _text("type"), _json("data"),
+    _time("at"), PrimaryKeyConstraint("tenant_id", "session_id", "seq"),
+)  # fmt: skip
+
+payloads = Table(
+    "payloads", metadata,
+    _text("tenant_id"), _text("session_id"), _text("sha256"), Column("bytes", LargeBinary(), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "session_id", "sha256"),
+)  # fmt: skip

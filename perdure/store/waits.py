@@ -1,0 +1,96 @@
+"""What parked runs wait for. A wait is a row that is answered once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from perdure.errors import UnknownWait
+from perdure.store.database import Database
+from perdure.store.tables import waits
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """An open or answered wait.
+
+    Attributes:
+        key: the session.
+        id: the wait's id.
+        run: the parked run.
+        kind: "outcome" (did a `once` tool have its effect?) or "client_tool" (what was its result?).
+        asked: tool name, call id and preview of the arguments.
+        asked_at: when.
+        answer: what was answered, or None.
+        answered_by: who, or None.
+    """
+
+    key: SessionKey
+    id: str
+    run: str
+    kind: str
+    asked: JSONObject
+    asked_at: datetime
+    answer: JSONObject | None
+    answered_by: str | None
+
+
+async def open_waits(database: Database, tenant: str, session: str | None = None) -> list[WaitRow]:
+    """Waits without an answer, oldest first; of one session if it is named."""
+    query = select(waits).where(waits.c.tenant_id == tenant, waits.c.answered_at.is_(None))
+    if session is not None:
+        query = query.where(waits.c.session_id == session)
+    async with database.transaction() as connection:
+        rows = (await connection.execute(query.order_by(waits.c.asked_at, waits.c.id))).all()
+    return [_wait(row) for row in rows]
+
+
+async def read_wait(database: Database, tenant: str, wait: str) -> WaitRow:
+    """One wait by id.
+
+    Raises:
+        UnknownWait: there is none for this tenant.
+    """
+    query = select(waits).where(waits.c.tenant_id == tenant, waits.c.id == wait)
+    async with database.transaction() as connection:
+        row = (await connection.execute(query)).first()
+    if row is None:
+        raise UnknownWait(f"no wait {wait}; `perdure waits list` shows the open ones")
+    return _wait(row)
+
+
+async def answer_wait(database: Database, tenant: str, wait: str, answer: JSONObject, by: str) -> WaitRow:
+    """Answer a wait once.
+
+    Raises:
+        UnknownWait: there is no such wait, or it has been answered.
+    """
+    query = (
+        update(waits)
+        .where(waits.c.tenant_id == tenant, waits.c.id == wait, waits.c.answered_at.is_(None))
+        .values(answer=answer, answered_by=by, answered_at=datetime.now(UTC))
+        .returning(waits)
+    )
+    async with database.transaction() as connection:
+        row = (await connection.execute(query)).first()
+    if row is None:
+        raise UnknownWait(f"no open wait {wait}; it may have been answered: `perdure waits list` shows the open ones")
+    return _wait(row)
+
+
+def _wait(row: Row[Any]) -> WaitRow:
+    return WaitRow(
+        SessionKey(row.tenant_id, row.session_id),
+        row.id,
+        row.run_id,
+        row.kind,
+        row.asked,
+        row.asked_at,
+        row.answer,
+        row.answered_by,
+    )

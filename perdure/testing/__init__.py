@@ -1,0 +1,1 @@
+"""What tests of agents need, ours and users': crash points."""

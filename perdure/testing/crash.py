@@ -1,0 +1,54 @@
+"""Crash points: named places at which a process kills itself on demand, so that a test can stop it exactly there.
+
+`PERDURE_CRASH_AT=name` kills at the first passing of that point in a process; `name#3` at the third; a `file` in
+`PERDURE_CRASH_ONCE` makes it happen once over all processes: whoever creates the file dies. Without the variable a point
+costs one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+CRASH_POINTS = (
+    "begin_run.storing",
+    "begin_run.stored",
+    "generate.begun",
+    "generate.buying",
+    "generate.bought",
+    "generate.storing",
+    "generate.stored",
+    "generate.reporting",
+    "call_tool.begun",
+    "call_tool.running",
+    "call_tool.ran",
+    "call_tool.storing",
+    "call_tool.stored",
+    "call_tool.reporting",
+    "record.storing",
+    "record.stored",
+    "end_run.storing",
+    "end_run.stored",
+    "submit.stored",
+)
+"""Before and after each store write and each report to Temporal; and before and after each effect."""
+
+_wanted = os.environ.get("PERDURE_CRASH_AT", "")
+_passed: Counter[str] = Counter()
+
+
+def crash_point(name: str) -> None:
+    """Die here by SIGKILL if the environment says so."""
+    if not _wanted or _wanted.partition("#")[0] != name:
+        return
+    _passed[name] += 1
+    if _passed[name] != int(_wanted.partition("#")[2] or 1):
+        return
+    mark = os.environ.get("PERDURE_CRASH_ONCE")
+    if mark is not None:
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+    os.kill(os.getpid(), signal.SIGKILL)

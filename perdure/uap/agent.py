@@ -1,0 +1,167 @@
+"""`agent(...)`: a model, tools and a strategy under one stable name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast, overload
+
+from perdure.errors import InvalidInput
+from perdure.uap import host
+from perdure.uap.ids import derive_id, is_uuid4, new_id
+from perdure.uap.options import RunOptions
+from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
+from perdure.upp.messages import Message, UserMessage
+from perdure.upp.provider import ModelReference
+from perdure.upp.thread import Thread
+from perdure.upp.tools import Tool
+from perdure.upp.turn import Turn
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+
+History: TypeAlias = Sequence[Message] | Thread
+
+
+class NamedStrategy:
+    """What `agent` asks of a strategy: a name and options from which a worker builds it again."""
+
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agent:
+    """An agent. Made by `agent(...)`. Source: UAP-1.0 section 4.3.
+
+    Attributes:
+        id: UUIDv4. Derived from the name if there is one, so that a restored session finds its agent again.
+        name: how workers, sessions and the command line know it; None for one that runs in process only.
+        model: the bound model.
+        tools: in the order given.
+        system: the system prompt.
+        execution: the strategy and its options.
+        params: model parameters.
+        description: one line for people and for parent agents.
+    """
+
+    id: str
+    model: ModelReference
+    name: str | None = None
+    tools: tuple[Tool, ...] = ()
+    system: str | None = None
+    execution: StrategySpec = field(default_factory=StrategySpec)
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    description: str | None = None
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name, or None."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    def spec(self, limits: Limits | None = None) -> AgentSpec:
+        """The agent as a run sees it."""
+        tools = [
+            ToolSpec(
+                name=tool.name,
+                effect=tool.effect.value,
+                timeout_s=tool.timeout.total_seconds() if tool.timeout else None,
+                sequential=tool.sequential,
+            )
+            for tool in self.tools
+        ]
+        return AgentSpec(
+            name=self.name or "", id=self.id, strategy=self.execution, tools=tools, limits=limits or Limits()
+        )
+
+    @overload
+    async def run(self, input: str | Message, /, *, options: RunOptions | None = None) -> Turn: ...
+    @overload
+    async def run(self, history: History, input: str | Message, /, *, options: RunOptions | None = None) -> Turn: ...
+    async def run(
+        self, first: History | str | Message, second: str | Message | None = None, /, *,
+        options: RunOptions | None = None,
+    ) -> Turn:  # fmt: skip
+        """Run on one input, after a history if one is given; neither is changed. Source: UAP-1.0 section 4.3.
+
+        In process without a connection; durable inside `async with connect()`.
+
+        Raises:
+            InvalidInput: the arguments are not (input) or (history, input).
+            UPPError: the model could not be used, or the strategy's limit was met with tool calls open.
+            RunError: the run failed in another way.
+        """
+        history, message = _overload(first, second)
+        return await host.current().run(self, history, message, options or RunOptions())
+
+
+def _overload(first: History | str | Message, second: str | Message | None) -> tuple[list[Message], Message]:
+    if second is None:
+        if not isinstance(first, str | Message):
+            raise InvalidInput("run(history) lacks the input: call run(history, input)")
+        return [], _message(first)
+    if isinstance(first, str | Message):
+        raise InvalidInput("run(history, input) takes a list of messages or a Thread first")
+    messages = first.messages if isinstance(first, Thread) else first
+    return list(messages), _message(second)
+
+
+def _message(value: str | Message) -> Message:
+    return UserMessage(value) if isinstance(value, str) else value
+
+
+def agent(
+    *,
+    model: ModelReference,
+    name: str | None = None,
+    id: str | None = None,
+    description: str | None = None,
+    system: str | None = None,
+    tools: Sequence[Tool] = (),
+    execution: NamedStrategy | StrategySpec | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Agent:
+    """Define an agent. Source: UAP-1.0 section 4.1.
+
+    Args:
+        model: from a provider factory, for example `scripted([...])`.
+        name: 1 to 64 letters, digits, `_`, `.` or `-`. Needed by an agent that an `App` serves; it must stay the same
+            from deploy to deploy.
+        id: UUIDv4; by default derived from the name, or drawn if there is none.
+        description: one line for people.
+        system: the system prompt.
+        tools: functions made into tools by `@tool`; names must differ.
+        execution: `loop(...)` by default.
+        params: model parameters, passed on as they are.
+
+    Raises:
+        InvalidInput: a name, id or tool that cannot be used.
+    """
+    if name is not None and not _NAME.match(name):
+        raise InvalidInput(f"agent name {name!r} cannot be used; 1 to 64 letters, digits, '_', '.' or '-'")
+    if id is not None and not is_uuid4(id):
+        raise InvalidInput(f"agent id {id!r} is not a UUIDv4; leave it out to get one from the name")
+    if not isinstance(cast(object, model), ModelReference):
+        raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
+    _check_tools(tools)
+    strategy = execution or StrategySpec()
+    return Agent(
+        id=id or (derive_id("agent", name) if name else new_id()),
+        model=model,
+        name=name,
+        tools=tuple(tools),
+        system=system,
+        execution=StrategySpec(name=strategy.name, options=dict(strategy.options)),
+        params=dict(params or {}),
+        description=description,
+    )
+
+
+def _check_tools(tools: Sequence[Tool]) -> None:
+    seen: dict[str, str] = {}
+    for item in tools:
+        if not isinstance(cast(object, item), Tool):
+            raise InvalidInput(f"{item!r} is not a tool; make one from a typed function with @tool")
+        folded = item.name.replace("-", "_").lower()
+        if folded in seen:
+            raise InvalidInput(f"tools {seen[folded]!r} and {item.name!r} cannot be told apart; give one another name")
+        seen[folded] = item.name

@@ -1,0 +1,80 @@
+"""Messages as a workflow sees them: real UPP messages whose long parts are a preview and a reference.
+
+So history grows by a constant per step whatever is said. The whole part is found in the store under its sha256.
+Parts are text, tool arguments and results. What was cut is listed in `metadata["perdure"]["cut"]`: one entry per part,
+{"part": "content/0" | "toolCalls/1" | "results/0", "sha256", "size" in bytes of its JSON}.
+"""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from perdure.upp.content import AssistantContent, ContentBlock, ReasoningBlock, TextBlock, UserContent
+from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
+from perdure.upp.messages import AssistantMessage, Message, UserMessage
+from perdure.upp.tool_call import ToolCall
+
+_ASSISTANT_BLOCKS = get_args(AssistantContent)
+_USER_BLOCKS = get_args(UserContent)
+
+WHOLE_BYTES = 1024
+PREVIEW_BYTES = 256
+NAMESPACE = "perdure"
+
+
+def preview(value: JSONValue) -> str:
+    """The first `PREVIEW_BYTES` of a value: of the text itself for a string, else of its JSON."""
+    raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else dumps(value)
+    return raw[:PREVIEW_BYTES].decode("utf-8", "ignore")
+
+
+def cut_value(value: JSONValue) -> tuple[JSONValue, JSONObject | None]:
+    """A value as it is if its JSON is at most `WHOLE_BYTES`, else its preview and what was cut."""
+    raw = dumps(value)
+    if len(raw) <= WHOLE_BYTES:
+        return value, None
+    return preview(value), {"sha256": sha256_hex(raw), "size": len(raw)}
+
+
+def cut_answer(message: AssistantMessage) -> AssistantMessage:
+    """An assistant message as the workflow may hold it: a few KB at most for a few calls."""
+    cuts: list[JSONValue] = []
+    content = [_cut_block(block, f"content/{index}", cuts) for index, block in enumerate(message.content)]
+    calls = [_cut_call(call, f"toolCalls/{index}", cuts) for index, call in enumerate(message.tool_calls or [])]
+    kept = [cast(AssistantContent, block) for block in content if isinstance(block, _ASSISTANT_BLOCKS)]
+    return AssistantMessage(kept, calls or None, id=message.id, timestamp=message.timestamp, metadata=_metadata(cuts))
+
+
+def cut_input(message: Message) -> UserMessage:
+    """A user's message as the workflow may hold it; images and other media are left out but for their mark."""
+    assert isinstance(message, UserMessage), "an input is a user's message"
+    cuts: list[JSONValue] = []
+    content = [_cut_block(block, f"content/{index}", cuts) for index, block in enumerate(message.content)]
+    kept = [cast(UserContent, block) for block in content if isinstance(block, _USER_BLOCKS)]
+    return UserMessage(kept, id=message.id, timestamp=message.timestamp, metadata=_metadata(cuts))
+
+
+def _metadata(cuts: list[JSONValue]) -> dict[str, JSONObject] | None:
+    return {NAMESPACE: {"cut": cuts}} if cuts else None
+
+
+def _cut_block(block: ContentBlock, part: str, cuts: list[JSONValue]) -> ContentBlock | None:
+    if isinstance(block, TextBlock | ReasoningBlock):
+        text, cut = cut_value(block.text)
+        if cut is None:
+            return block
+        cuts.append({"part": part, **cut})
+        return type(block)(str(text))
+    raw = dumps(block.to_json())
+    if len(raw) <= WHOLE_BYTES:
+        return block
+    cuts.append({"part": part, "sha256": sha256_hex(raw), "size": len(raw)})
+    return None
+
+
+def _cut_call(call: ToolCall, part: str, cuts: list[JSONValue]) -> ToolCall:
+    arguments, cut = cut_value(call.arguments)
+    if cut is None:
+        return call
+    cuts.append({"part": part, **cut})
+    return ToolCall(call.tool_call_id, call.tool_name, {"preview": arguments})

@@ -1,0 +1,76 @@
+"""Identifiers that are derived, never drawn, so that whoever repeats a step asks for the same ones.
+
+A run that is adopted by another execution, or an activity that is tried again, derives the ids of its messages,
+checkpoints and tool calls once more and finds what was stored under them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+
+_UUID = 36
+
+
+def derive_id(*parts: str | int) -> str:
+    """An id of UUIDv4 form that depends on `parts` alone.
+
+    Args:
+        parts: what the id stands for, outermost first, for example (run id, "message", step, index).
+    """
+    text = "\x1f".join(str(part) for part in parts)
+    digest = bytearray(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x40
+    digest[8] = digest[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(digest)))
+
+
+def new_id() -> str:
+    """A random UUIDv4, for what has no parent to derive an id from. Never called in workflow code."""
+    return str(uuid.uuid4())
+
+
+def is_uuid4(text: str) -> bool:
+    """Whether `text` is a UUIDv4 in its canonical, lower-case, hyphenated form."""
+    if len(text) != _UUID:
+        return False
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        return False
+    return parsed.version == 4 and str(parsed) == text
+
+
+def root_node_id(session_id: str) -> str:
+    """The id of a session's root thread node."""
+    return derive_id(session_id, "node", 0)
+
+
+def run_id(session_id: str, ordinal: int) -> str:
+    """The id of the run that handles input `ordinal` of a session."""
+    return derive_id(session_id, "run", ordinal)
+
+
+def answer_id(run: str, step: int) -> str:
+    """The id of the assistant message of a step."""
+    return derive_id(run, "message", step, 0)
+
+
+def results_id(run: str, step: int) -> str:
+    """The id of the tool-result message of a step."""
+    return derive_id(run, "message", step, 1)
+
+
+def tool_call_key(message: str, index: int) -> str:
+    """The key of one tool call: unique where a vendor's call id may repeat. It is the tool's idempotency key."""
+    return derive_id(message, "tool_call", index)
+
+
+def checkpoint_id(run: str, step: int) -> str:
+    """The id of the checkpoint at the end of a step."""
+    return derive_id(run, "checkpoint", step)
+
+
+def wait_id(message: str, index: int) -> str:
+    """The id of the wait that a tool call opened."""
+    return derive_id(message, "wait", index)

@@ -1,0 +1,67 @@
+"""An agent's spec: what a run needs to know of its agent, as plain data, frozen when the run begins.
+
+Workflow code reads nothing else of an agent and no setting: two workers with different settings, or a deploy in the
+middle of a run, cannot make it take another path on replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySpec:
+    """A strategy by name, with its options as JSON."""
+
+    name: str = "loop"
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the workflow must know of a tool; its function stays in the worker.
+
+    Attributes:
+        name: the tool's name.
+        effect: `none`, `idempotent`, `at_most_once` or `once`.
+        timeout_s: seconds one call may take; None for no limit of its own.
+        sequential: a barrier in its batch.
+    """
+
+    name: str
+    effect: str = "at_most_once"
+    timeout_s: float | None = None
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a run stops or goes on in a new execution.
+
+    Attributes:
+        continue_as_new_events: history events of one execution after which a step boundary continues as new.
+        continue_as_new_bytes: history bytes, likewise.
+        model_timeout_s: seconds one model call may take, all its tries together.
+        tool_timeout_s: seconds one tool call may take where the tool says nothing.
+    """
+
+    continue_as_new_events: int = 3000
+    continue_as_new_bytes: int = 4_000_000
+    model_timeout_s: float = 1800.0
+    tool_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """One agent as a run sees it."""
+
+    name: str
+    id: str
+    strategy: StrategySpec = field(default_factory=StrategySpec)
+    tools: list[ToolSpec] = field(default_factory=list[ToolSpec])
+    limits: Limits = field(default_factory=Limits)
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name, or None: the model may call what does not exist."""
+        return next((tool for tool in self.tools if tool.name == name), None)

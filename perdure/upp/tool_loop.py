@@ -1,0 +1,133 @@
+"""Carrying out one tool call: whatever a tool does, the model gets a result.
+
+Order and parallelism of several calls are in `tool_batch`. Source: UPP-1.2, tool execution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import cast
+
+from perdure.upp.deadline import CancelledFromWithin, DeadlineExceeded, run_with_deadline
+from perdure.upp.json_value import JSONObject, JSONValue, jsonable
+from perdure.upp.threads import run_in_daemon_thread
+from perdure.upp.tool_call import ToolCall, ToolExecution
+from perdure.upp.tools import Tool, ToolContext
+
+DENIED = "Tool execution denied by approval handler"
+_SHOWN_CHARACTERS = 200
+
+
+async def execute_tool(tool: Tool | None, call: ToolCall, context: ToolContext) -> ToolExecution:
+    """Returns the record of one call; what goes wrong with the tool is an error result for the model.
+
+    An unknown tool, arguments that are no object, a denial, an exception, a timeout and a result that is not JSON
+    are error results. The tool gets a copy of the arguments.
+
+    Args:
+        tool: None if no tool has the called name.
+        call: what the model wrote.
+        context: given to tools that take one.
+
+    Raises:
+        Exception: what the approval handler raised: then nobody decided, and nothing was run.
+        asyncio.CancelledError: the caller was cancelled; a sync function then runs on, abandoned.
+        KeyboardInterrupt: it propagates too.
+    """
+    if tool is None:
+        return _failed(call, f"Tool '{call.tool_name}' not found")
+    if not isinstance(call.arguments, dict):
+        return _failed(call, _not_an_object(call))
+    try:
+        arguments = _copy(call.arguments)
+    except TypeError as error:
+        return _failed(call, f"The arguments of tool '{tool.name}' are not JSON: {error}")
+    approved = await request_approval(tool, arguments)
+    if approved is False:
+        return _failed(call, DENIED, approved=False)
+    return await _run(tool, call, context, approved)
+
+
+async def request_approval(tool: Tool, arguments: JSONObject) -> bool | None:
+    """Returns the approval handler's answer, or None if the tool has no handler.
+
+    Raises:
+        Exception: what the handler raised.
+    """
+    if tool.approval is None:
+        return None
+    return bool(await _call(f"Approval of tool '{tool.name}'", tool.approval, _copy(arguments)))
+
+
+async def _run(tool: Tool, call: ToolCall, context: ToolContext, approved: bool | None) -> ToolExecution:
+    arguments = _copy(cast(JSONObject, call.arguments))
+    given = (arguments, context) if tool.takes_context else (arguments,)
+    started = time.monotonic()
+    try:
+        value = await run_with_deadline(_call(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)
+        result, is_error = _to_json(tool, value), False
+    except DeadlineExceeded:
+        seconds = cast(timedelta, tool.timeout).total_seconds()
+        result, is_error = f"Tool '{tool.name}' timed out after {seconds:g} s", True
+    except CancelledFromWithin:
+        result, is_error = f"Tool '{tool.name}' was cancelled from within", True
+    except Exception as error:  # noqa: BLE001  # a tool's failure is the model's to handle
+        result, is_error = error_text(error), True
+    duration_ms = int((time.monotonic() - started) * 1000)
+    return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved)
+
+
+async def _call(subject: str, function: Callable[..., object], *args: object) -> object:
+    """Calls an async function here and a sync one on a daemon thread; awaits what is awaitable.
+
+    Raises:
+        RuntimeError: it raised what is no Exception, as sys.exit() and panics in Rust extensions do; that would end
+            the event loop.
+        Exception: what it raised.
+    """
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args)
+        value = await run_in_daemon_thread(partial(function, *args))
+        return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{subject} raised {type(error).__name__}: {error}") from error
+
+
+def error_text(error: BaseException) -> str:
+    """Returns an exception's message, or its type's name if the message is blank or cannot be had."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001  # a broken __str__ must not hide that the tool failed
+        message = ""
+    return message if message.strip() else type(error).__name__
+
+
+def _to_json(tool: Tool, value: object) -> JSONValue:
+    try:
+        return jsonable(value)
+    except TypeError as error:
+        raise TypeError(f"Tool '{tool.name}' returned a value that is not JSON: {error}") from error
+
+
+def _copy(arguments: JSONObject) -> JSONObject:
+    return cast(JSONObject, jsonable(arguments))
+
+
+def _not_an_object(call: ToolCall) -> str:
+    shown = json.dumps(call.arguments, ensure_ascii=False, default=repr)
+    if len(shown) > _SHOWN_CHARACTERS:
+        shown = shown[:_SHOWN_CHARACTERS] + "…"
+    return f"The arguments of tool '{call.tool_name}' must be a JSON object, got {shown}"
+
+
+def _failed(call: ToolCall, text: str, *, approved: bool | None = None) -> ToolExecution:
+    return ToolExecution(call.tool_name, call.tool_call_id, call.arguments, text, True, 0, approved)

@@ -1,0 +1,105 @@
+"""Tools: what a model may call. How a call is carried out is in `tool_loop`; `@tool` is in `function_tool`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from perdure.errors import InvalidInput
+from perdure.upp.json_value import JSONObject, JSONValue, jsonable
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider accepts as a tool's name."""
+
+ApprovalHandler: TypeAlias = Callable[[JSONObject], bool | Awaitable[bool]]
+
+
+class ToolEffect(StrEnum):
+    """What a second run of the same call would do; it decides what happens after an unknown outcome.
+
+    NONE: the tool changes nothing, it may run again. IDEMPOTENT: the tool honours its idempotency key, it may run
+    again with the same key. AT_MOST_ONCE: it is not run again, the model is told that the outcome is unknown.
+    ONCE: it is not run again, the run waits for a person's decision.
+    """
+
+    NONE = "none"
+    IDEMPOTENT = "idempotent"
+    AT_MOST_ONCE = "at_most_once"
+    ONCE = "once"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know about the call it serves.
+
+    Attributes:
+        call_id: the tool call's id.
+        idempotency_key: the same for every attempt of this call, and of no other call.
+        attempt: 1 for the first.
+    """
+
+    call_id: str
+    idempotency_key: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """A tool. Its arguments are never validated by UPP; a tool made by `@tool` validates its own.
+
+    Attributes:
+        name: unique among the tools of one agent; 1 to 64 of letters, digits, `_` and `-`.
+        parameters: a JSON Schema of type object, sent to the model as it is.
+        run: takes the arguments as one object, and after it the ToolContext if `takes_context`; sync functions run
+            on a daemon thread; the value must be JSON or something that `jsonable` turns into it.
+        approval: takes the arguments and says whether the call may run; None means that every call may.
+        metadata: one object per provider name.
+        effect: what a second run would do.
+        timeout: for `run` alone, not for the approval; None means no limit.
+        sequential: the call is a barrier among the calls of its message.
+        takes_context: whether `run` takes a ToolContext.
+
+    Raises:
+        InvalidInput: the name, the parameters, the effect or the timeout cannot be used.
+
+    Source: UPP-1.2, Tool; effect, timeout, sequential and takes_context are Perdure's.
+    """
+
+    name: str
+    description: str
+    parameters: JSONObject
+    run: Callable[..., object]
+    approval: ApprovalHandler | None = None
+    metadata: dict[str, JSONObject] | None = None
+    effect: ToolEffect = ToolEffect.AT_MOST_ONCE
+    timeout: timedelta | None = None
+    sequential: bool = False
+    takes_context: bool = False
+
+    def __post_init__(self) -> None:
+        if TOOL_NAME.fullmatch(self.name) is None:
+            raise InvalidInput(f"tool name {self.name!r} must be 1 to 64 letters, digits, '_' or '-'")
+        if self.effect not in tuple(ToolEffect):
+            raise InvalidInput(f"tool '{self.name}': effect {self.effect!r} must be one of {', '.join(ToolEffect)}")
+        object.__setattr__(self, "effect", ToolEffect(self.effect))
+        if self.timeout is not None and not _is_positive(self.timeout):
+            raise InvalidInput(f"tool '{self.name}': timeout {self.timeout!r} must be a timedelta above zero")
+        if self.parameters.get("type") != "object":
+            raise InvalidInput(f"tool '{self.name}': parameters must be a JSON Schema of type 'object'")
+        for field in ("parameters", "metadata"):
+            object.__setattr__(self, field, self._to_json(field))
+
+    def _to_json(self, field: str) -> JSONValue:
+        """Returns a copy of a field; it is sent to providers, so it must be JSON from the start."""
+        try:
+            return jsonable(getattr(self, field))
+        except TypeError as error:
+            raise InvalidInput(f"tool '{self.name}': {field} must be JSON: {error}") from error
+
+
+def _is_positive(timeout: object) -> bool:
+    return isinstance(timeout, timedelta) and timeout > timedelta(0)

@@ -1,0 +1,93 @@
+"""A Temporal worker for an app: one plugin carries converter, failure types and interceptors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    Worker,
+)
+
+from perdure.activities.begin_run import BeginRun
+from perdure.activities.border import to_application_error
+from perdure.activities.call_tool import CallTool
+from perdure.activities.convert import data_converter
+from perdure.activities.end_run import EndRun
+from perdure.activities.generate import Generate
+from perdure.activities.record import Record
+from perdure.activities.services import Services
+from perdure.errors import PerdureError
+from perdure.store.database import is_away
+from perdure.workflows.session import SessionWorkflow
+
+WORKFLOWS = (SessionWorkflow,)
+
+
+class _Border(ActivityInboundInterceptor):
+    """Maps what an activity raises: a server that is away is tried again, everything else ends the call at once."""
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        try:
+            return await super().execute_activity(input)
+        except (ApplicationError, FailureError):
+            raise
+        except Exception as error:
+            raise to_application_error(error, retryable=is_away(error)) from error
+
+
+class BorderInterceptor(Interceptor):
+    """Puts the error border around every activity."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """See base class."""
+        return _Border(next)
+
+
+def perdure_plugin() -> SimplePlugin:
+    """What every client and worker of Perdure has in common."""
+    return SimplePlugin(
+        "perdure",
+        data_converter=data_converter,
+        workflow_failure_exception_types=[PerdureError],
+        interceptors=[BorderInterceptor()],
+        workflows=list(WORKFLOWS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker process works; see `perdure.config.Settings` for what each is."""
+
+    task_queue: str = "perdure"
+    max_concurrent_workflow_tasks: int = 20
+    max_cached_workflows: int = 1000
+    shutdown_grace: timedelta = timedelta(seconds=5)
+
+
+def build_worker(client: Client, services: Services, options: WorkerOptions) -> Worker:
+    """A worker of the app in `services`; `client` must have been connected with `perdure_plugin()`."""
+    return Worker(
+        client,
+        task_queue=options.task_queue,
+        activities=[
+            BeginRun(services).begin_run,
+            Generate(services).generate,
+            CallTool(services).call_tool,
+            Record(services).record,
+            EndRun(services).end_run,
+        ],
+        max_concurrent_workflow_tasks=options.max_concurrent_workflow_tasks,
+        max_cached_workflows=options.max_cached_workflows,
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=0.5),
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        graceful_shutdown_timeout=options.shutdown_grace,
+    )

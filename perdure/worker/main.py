@@ -1,0 +1,140 @@
+"""The worker process: check, register, serve, and leave within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.activities.contracts import SESSION
+from perdure.activities.convert import converter
+from perdure.activities.services import Services
+from perdure.config import Settings
+from perdure.errors import InvalidInput, ServerUnavailable
+from perdure.migrations.migrate import check_schema
+from perdure.runtime.addresses import ServerAddresses
+from perdure.runtime.sweep import Sweep
+from perdure.runtime.temporal import connect_temporal
+from perdure.store.agents import AgentRow, register_agents
+from perdure.store.database import Database
+from perdure.store.events import Announcer
+from perdure.store.messages import MessageCache
+from perdure.uap.app import App
+from perdure.uap.spec import Limits
+from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
+
+logger = logging.getLogger(__name__)
+
+_BEYOND_GRACE = timedelta(seconds=3)
+_RETRY_SECONDS = 0.5
+
+
+async def serve(app: App, settings: Settings, addresses: ServerAddresses) -> int:
+    """Serve `app` until SIGTERM or SIGINT.
+
+    A server that is away at the start is waited for, and said so; the schema must be this version's.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        InvalidInput: the app has no agents.
+        SchemaOutdated: the database needs `perdure migrate`.
+    """
+    if not len(app):
+        raise InvalidInput("the app has no agents; App(agents=[...]) needs at least one")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    database = Database(addresses.database_url)
+    connecting = asyncio.create_task(_connect(addresses, settings, database))
+    if not await _first(connecting, stop):
+        return 0
+    async with _serving(connecting.result(), database, app, settings) as worker:
+        print(f"worker ready: {', '.join(str(agent.name) for agent in app)}", file=sys.stderr, flush=True)
+        await stop.wait()
+        logger.info("worker.stopping")
+        leave_after(settings.shutdown_grace + _BEYOND_GRACE)
+        await worker.shutdown()
+    await database.close()
+    return 0
+
+
+async def _first(work: asyncio.Task[Client], stop: asyncio.Event) -> bool:
+    """Wait for `work`, unless the process is told to stop first."""
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not work.done():
+        work.cancel()
+        return False
+    work.result()
+    return True
+
+
+async def _connect(addresses: ServerAddresses, settings: Settings, database: Database) -> Client:
+    said = ""
+    while True:
+        try:
+            await check_schema(database)
+            return await connect_temporal(addresses.temporal, settings.temporal_namespace, plugins=[perdure_plugin()])
+        except ServerUnavailable as error:
+            if str(error) != said:
+                said = str(error)
+                print(f"waiting: {error}", file=sys.stderr, flush=True)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+
+@asynccontextmanager
+async def _serving(client: Client, database: Database, app: App, settings: Settings) -> AsyncGenerator[Worker, None]:
+    limits = Limits(continue_as_new_events=settings.continue_as_new_events)
+    services = Services(
+        database=database,
+        announcer=Announcer(database),
+        cache=MessageCache(database, limit_bytes=settings.message_cache_bytes),
+        app=app,
+        limits=limits,
+    )
+    worker = build_worker(
+        client,
+        services,
+        WorkerOptions(
+            task_queue=settings.task_queue,
+            max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks,
+            max_cached_workflows=settings.max_cached_workflows,
+            shutdown_grace=settings.shutdown_grace,
+        ),
+    )
+    rows = [
+        AgentRow(str(agent.name), agent.id, SESSION, settings.task_queue, converter.unstructure(agent.spec(limits)))
+        for agent in app
+    ]
+    await register_agents(database, settings.tenant, rows)
+    sweep = asyncio.create_task(Sweep(client, database).run(), name="sweep")
+    async with worker:
+        try:
+            yield worker
+        finally:
+            sweep.cancel()
+            await services.announcer.close()
+
+
+def leave_after(patience: timedelta) -> None:
+    """End the process after `patience` come what may: a tool's thread or a lost server must not keep it alive."""
+    loop = asyncio.get_running_loop()
+    loop.call_later(patience.total_seconds(), _leave)
+
+
+def _leave() -> None:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,83 @@
+"""How the session workflow schedules its activities. Every number here is part of the history's shape."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar, cast
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from perdure.activities import contracts
+from perdure.activities.contracts import (
+    BeginRunInput,
+    BeginRunResult,
+    CallToolInput,
+    CallToolResult,
+    EndRunInput,
+    EndRunResult,
+    GenerateInput,
+    GenerateResult,
+    RecordInput,
+    RecordResult,
+)
+
+T = TypeVar("T")
+
+_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=5)
+)
+_HEARTBEAT = timedelta(seconds=2)
+_LOCAL_TRY = timedelta(seconds=10)
+_MARGIN = timedelta(seconds=30)
+
+
+def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
+    """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout."""
+    return workflow.start_activity(
+        contracts.GENERATE,
+        call,
+        result_type=GenerateResult,
+        start_to_close_timeout=timedelta(seconds=timeout_s) + _MARGIN,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def start_call_tool(call: CallToolInput) -> workflow.ActivityHandle[CallToolResult]:
+    """Schedule a tool call; its own timeout is kept inside the activity, which then stores an error result."""
+    return workflow.start_activity(
+        contracts.CALL_TOOL,
+        call,
+        result_type=CallToolResult,
+        start_to_close_timeout=timedelta(seconds=call.timeout_s) + _MARGIN,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+async def begin_run(call: BeginRunInput) -> BeginRunResult:
+    """Take the next input."""
+    return await _local(contracts.BEGIN_RUN, call, BeginRunResult)
+
+
+async def record(call: RecordInput) -> RecordResult:
+    """Write what must not wait."""
+    return await _local(contracts.RECORD, call, RecordResult)
+
+
+async def end_run(call: EndRunInput) -> EndRunResult:
+    """End the run."""
+    return await _local(contracts.END_RUN, call, EndRunResult)
+
+
+async def _local(name: str, call: object, result: type[T]) -> T:
+    """A local activity that is redone until it succeeds: the store may be away for as long as it likes."""
+    return cast(
+        T,
+        await workflow.execute_local_activity(
+            name, call, result_type=result, start_to_close_timeout=_LOCAL_TRY, retry_policy=_RETRY
+        ),
+    )

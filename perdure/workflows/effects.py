@@ -1,0 +1,278 @@
+"""The effects of a strategy in a workflow: each is an activity, or a record that rides on one.
+
+The conversation stays in the store; what comes back is a real UPP message whose long parts are previews. Every effect
+first holds while the session is paused, and ends with `CancelledError` once the run is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any, TypeVar, cast
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from perdure.activities.border import from_failure
+from perdure.activities.contracts import (
+    CallToolInput,
+    CallToolResult,
+    GenerateInput,
+    GenerateResult,
+    Progress,
+    RunFrame,
+    SessionInput,
+)
+from perdure.errors import LimitExceeded, SessionGone
+from perdure.uap.checkpoint import CheckpointRecord, MessageMark
+from perdure.uap.ids import answer_id, checkpoint_id, results_id, wait_id
+from perdure.uap.options import RunOptions
+from perdure.uap.state import ExecutionState
+from perdure.upp.messages import AssistantMessage, ToolResultMessage, message_from_json
+from perdure.upp.tool_batch import execute_batch
+from perdure.upp.tool_call import ToolCall, ToolResult
+from perdure.upp.turn import Turn
+from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
+from perdure.workflows import calls
+from perdure.workflows.outbox import Outbox
+from perdure.workflows.parking import Gate, Parking
+from perdure.workflows.step import Step, iso, record_json, tool_execution, totals
+
+T = TypeVar("T")
+
+
+class TemporalEffects:
+    """`Effects` of one run in a workflow."""
+
+    def __init__(
+        self,
+        start: SessionInput,
+        frame: RunFrame,
+        progress: Progress | None,
+        started: list[int] | None,
+        gate: Gate,
+        outbox: Outbox,
+        parking: Parking,
+    ) -> None:
+        """Go on from `progress`, or begin.
+
+        Args:
+            start: the session.
+            frame: the run.
+            progress: the last step boundary, or None.
+            started: tool calls of the next step that an execution before this one started; None if it may be any.
+            gate: the session's word on pausing, cancelling and leaving.
+            outbox: takes records.
+            parking: holds and parks.
+        """
+        self._start = start
+        self._gate = gate
+        self._outbox = outbox
+        self._parking = parking
+        self._options = RunOptions.from_json(frame.options)
+        self._handles: list[workflow.ActivityHandle[Any]] = []
+        begun = progress or Progress(step=0, position=frame.start + 1)
+        self._adopted_step = begun.step + 1 if frame.adopted else 0
+        self._started_before = started
+        self.started: list[int] = []
+        self._position = begun.position
+        self._step = Step(begun.step)
+        self.frame = frame
+        self.boundary = begun
+        self.open_answer: dict[str, Any] | None = None
+        self.state = ExecutionState(
+            step=begun.step,
+            messages=[message_from_json(frame.input)],
+            metadata=dict(begun.metadata),
+            usage=TokenUsage.from_json(begun.usage) if begun.usage else empty_usage(),
+            cycles=begun.cycles,
+        )
+
+    def cancel_all(self) -> None:
+        """Ask every activity in flight to stop; each stores what it has and returns."""
+        for handle in self._handles:
+            handle.cancel()
+
+    @property
+    def in_flight(self) -> int:
+        """Activities in flight."""
+        return len(self._handles)
+
+    async def start_step(self) -> int:
+        """See `Effects.start_step`. Its event rides on the next activity."""
+        limit = self._options.max_steps
+        if limit is not None and self.state.step >= limit:
+            raise LimitExceeded(f"the run took {limit} steps, its limit", run_id=self.frame.run, code="max_steps")
+        self._parking.check_cancelled()
+        self.state.step += 1
+        self._step = Step(self.state.step)
+        self._outbox.add({"k": "step", "step": self.state.step})
+        return self.state.step
+
+    async def generate(self) -> AssistantMessage:
+        """See `Effects.generate`."""
+        await self._parking.hold()
+        message = answer_id(self.frame.run, self._step.number)
+        self.open_answer = {"id": message, "position": self._position, "step": self._step.number}
+        call = GenerateInput(
+            tenant=self._start.tenant,
+            session=self._start.session,
+            run=self.frame.run,
+            agent=self.frame.spec.name,
+            node=self.frame.node,
+            start=self.frame.start,
+            position=self._position,
+            epoch=self.frame.epoch,
+            step=self._step.number,
+            message=message,
+            results=results_id(self.frame.run, self._step.number),
+            adopted=self._step.number == self._adopted_step,
+            pending=self._outbox.take(),
+        )
+        handle = calls.start_generate(call, timeout_s=self.frame.spec.limits.model_timeout_s)
+        return self._take_answer(message, await self._finish(handle, call.pending))
+
+    def _take_answer(self, message: str, result: GenerateResult) -> AssistantMessage:
+        self._check_kind(result.kind)
+        if result.message is None:
+            raise asyncio.CancelledError
+        answer = cast(AssistantMessage, message_from_json(result.message))
+        usage = TokenUsage.from_json(result.usage) if result.usage else empty_usage()
+        self.open_answer = None
+        self._position += 1
+        self.state.messages.append(answer)
+        self.state.cycles += 1
+        self.state.usage = aggregate_usage([self.state.usage, usage])
+        self._step.usage = aggregate_usage([self._step.usage, usage])
+        self._step.marks.append(MessageMark(message, result.sha256))
+        self._step.args = list(result.args)
+        self._step.stored = result.stored
+        self._parking.check_cancelled()
+        return answer
+
+    async def call_tools(self, message: AssistantMessage) -> ToolResultMessage:
+        """See `Effects.call_tools`."""
+        tool_calls = list(message.tool_calls or [])
+        places = {id(call): place for place, call in enumerate(tool_calls)}
+        self.started = []
+
+        async def run_one(call: ToolCall) -> CallToolResult:
+            return await self._call_tool(places[id(call)], call)
+
+        results = await execute_batch(tool_calls, run_one, self._is_sequential)
+        ident = results_id(self.frame.run, self._step.number)
+        closing = next((result.batch_sha256 for result in results if result.batch_sha256), "")
+        self._step.marks.append(MessageMark(ident, closing))
+        self._position += 1
+        pairs = list(zip(tool_calls, results, strict=True))
+        self.state.tool_executions.extend(tool_execution(call, result) for call, result in pairs)
+        told = [ToolResult(call.tool_call_id, result.result, result.is_error) for call, result in pairs]
+        answer = ToolResultMessage(told, id=ident, timestamp=workflow.now())
+        self.state.messages.append(answer)
+        return answer
+
+    def _is_sequential(self, call: ToolCall) -> bool:
+        spec = self.frame.spec.tool(call.tool_name)
+        return spec is not None and spec.sequential
+
+    async def _call_tool(self, index: int, call: ToolCall) -> CallToolResult:
+        spec = self.frame.spec.tool(call.tool_name)
+        request = CallToolInput(
+            tenant=self._start.tenant,
+            session=self._start.session,
+            run=self.frame.run,
+            agent=self.frame.spec.name,
+            step=self._step.number,
+            message=answer_id(self.frame.run, self._step.number),
+            index=index,
+            args_sha256=self._step.args[index],
+            effect=self._effect(call.tool_name),
+            timeout_s=(spec.timeout_s if spec else None) or self.frame.spec.limits.tool_timeout_s,
+            adopted=self._may_have_run(index),
+        )
+        result = await self._run_call(request)
+        while result.kind == "parked":
+            await self._parking.wait_for_answer(self._wait(request, result, call))
+            result = await self._run_call(dataclasses.replace(request, adopted=True))
+        return result
+
+    def _may_have_run(self, index: int) -> bool:
+        before = self._started_before
+        return self._step.stored and self._step.number == self._adopted_step and (before is None or index in before)
+
+    def _effect(self, tool: str) -> str:
+        spec = self.frame.spec.tool(tool)
+        if spec is None and any(declared["name"] == tool for declared in self._options.client_tools):
+            return "client"
+        return spec.effect if spec else "none"
+
+    async def _run_call(self, request: CallToolInput) -> CallToolResult:
+        await self._parking.hold()
+        request = dataclasses.replace(request, pending=self._outbox.take())
+        self.started.append(request.index)
+        result = await self._finish(calls.start_call_tool(request), request.pending)
+        self._check_kind(result.kind)
+        self._parking.check_cancelled()
+        return result
+
+    @staticmethod
+    def _wait(request: CallToolInput, result: CallToolResult, call: ToolCall) -> dict[str, Any]:
+        return {
+            "id": wait_id(request.message, request.index),
+            "kind": result.wait,
+            "message": request.message,
+            "index": request.index,
+            "asked": {"tool": call.tool_name, "call": call.tool_call_id, "arguments": call.arguments},
+        }
+
+    async def end_step(self) -> None:
+        """See `Effects.end_step`. The record rides on the next activity."""
+        self._parking.check_cancelled()
+        self.boundary = Progress(
+            step=self._step.number,
+            position=self._position,
+            usage=totals(self.state.usage),
+            cycles=self.state.cycles,
+            metadata=self.state.metadata,
+        )
+        record = CheckpointRecord(
+            id=checkpoint_id(self.frame.run, self._step.number),
+            run=self.frame.run,
+            step=self._step.number,
+            node=self.frame.node,
+            position=self._position,
+            start=self.frame.start,
+            at=iso(workflow.now()),
+            usage=self.boundary.usage,
+            step_usage=totals(self._step.usage),
+            cycles=self.state.cycles,
+            messages=self._step.marks,
+            metadata=self.state.metadata,
+            history_length=workflow.info().get_current_history_length(),
+        )
+        self._outbox.add({"k": "checkpoint", "r": record_json(record)})
+        self.started = []
+        while self._gate.due_to_leave():
+            self._gate.leave()
+            await workflow.wait_condition(lambda: not self._gate.busy)
+
+    def turn(self) -> Turn:
+        """See `Effects.turn`."""
+        return Turn(list(self.state.messages), list(self.state.tool_executions), self.state.usage, self.state.cycles)
+
+    def _check_kind(self, kind: str) -> None:
+        if kind == "gone":
+            raise SessionGone(f"session {self._start.session} is being deleted")
+        if kind == "late":
+            raise asyncio.CancelledError
+
+    async def _finish(self, handle: workflow.ActivityHandle[T], taken: list[dict[str, Any]]) -> T:
+        self._handles.append(handle)
+        try:
+            return await handle
+        except ActivityError as error:
+            self._outbox.put_back(taken)
+            self._parking.check_cancelled()
+            raise from_failure(error) from error
+        finally:
+            self._handles.remove(handle)

@@ -1,0 +1,116 @@
+"""Holding a run: while its session is paused, or until somebody has answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from temporalio import workflow
+
+from perdure.uap.events import run_event
+from perdure.upp.json_value import JSONObject
+from perdure.workflows.outbox import Recorder
+
+PAUSED = "paused"
+
+
+class Gate(Protocol):
+    """What the session tells the effects of its run."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the session is paused."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is to be cancelled."""
+        ...
+
+    def answered(self, wait: str) -> bool:
+        """Whether a wait's answer has been signalled."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a control is being handled, which must end before the execution may."""
+        ...
+
+    def due_to_leave(self) -> bool:
+        """Whether this execution should continue as new as soon as nothing is in hand."""
+        ...
+
+    def leave(self) -> None:
+        """Continue as new now if nothing is in hand; returns only if something is."""
+        ...
+
+
+class Parking:
+    """Parks a run and says so in the log: `run.parked`, `run.resumed`, and the run's status."""
+
+    def __init__(self, run: str, gate: Gate, recorder: Recorder) -> None:
+        """Park `run` by what `gate` says."""
+        self._run = run
+        self._gate = gate
+        self._recorder = recorder
+        self._reasons: list[str] = []
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run is parked; the first of several reasons."""
+        return self._reasons[0] if self._reasons else None
+
+    def check_cancelled(self) -> None:
+        """Raise what ends a strategy if the run is to be cancelled."""
+        if self._gate.cancelled:
+            raise asyncio.CancelledError
+
+    async def hold(self) -> None:
+        """Wait while the session is paused; several callers may, one of them says so in the log."""
+        self.check_cancelled()
+        while self._gate.paused:
+            if PAUSED in self._reasons:
+                await self._until(lambda: not self._gate.paused or self._gate.cancelled)
+            else:
+                await self._park(PAUSED, lambda: not self._gate.paused)
+            self.check_cancelled()
+
+    async def wait_for_answer(self, wait: dict[str, Any]) -> None:
+        """Open a wait and return once it is answered."""
+        opened: list[str] = []
+
+        def answered() -> bool:
+            return bool(opened) and self._gate.answered(opened[0])
+
+        await self._park(str(wait["kind"]), answered, wait=wait, opened=opened)
+
+    async def _park(
+        self,
+        reason: str,
+        ready: Callable[[], bool],
+        *,
+        wait: dict[str, Any] | None = None,
+        opened: list[str] | None = None,
+    ) -> None:
+        self._reasons.append(reason)
+        try:
+            detail: JSONObject = {"reason": reason, "wait": wait["id"]} if wait else {"reason": reason}
+            ident = await self._recorder.note(
+                run_event("run.parked", detail), run=self._run, status="parked", wait=wait
+            )
+            if opened is not None and ident is not None:
+                opened.append(ident)
+            await self._until(lambda: ready() or self._gate.cancelled)
+        finally:
+            self._reasons.remove(reason)
+        self.check_cancelled()
+        status = "parked" if self._reasons else "running"
+        await self._recorder.note(run_event("run.resumed", detail), run=self._run, status=status)
+
+    async def _until(self, ready: Callable[[], bool]) -> None:
+        """Wait; meanwhile the execution may continue as new, and whatever waits here will wait again there."""
+        while not ready():
+            await workflow.wait_condition(lambda: ready() or (self._gate.due_to_leave() and not self._gate.busy))
+            if not ready():
+                self._gate.leave()

@@ -1,0 +1,338 @@
+"""The session workflow: takes the session's inputs one after the other, and ends when there is nothing to do.
+
+An idle session is rows only. While a run is open this is the one writer of its conversation. Signals are noted as they
+come and handled by one task beside the run. Nothing here may raise but on purpose: whatever a strategy raises ends its
+run in a typed terminal state, and an error of our own ends the execution instead of trying for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import FailureError
+
+from perdure.activities import contracts
+from perdure.activities.border import describe, from_failure, to_application_error
+from perdure.activities.contracts import BeginRunInput, Carried, EndRunInput, RunFrame, SessionInput
+from perdure.errors import PerdureError, SessionGone, StrategyError
+from perdure.uap.events import run_event
+from perdure.uap.ids import checkpoint_id
+from perdure.uap.options import RunOptions
+from perdure.uap.strategy import ExecutionContext
+from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import message_from_json
+from perdure.workflows import calls, strategies
+from perdure.workflows.effects import TemporalEffects
+from perdure.workflows.outbox import Outbox, Recorder
+from perdure.workflows.parking import Parking
+from perdure.workflows.signals import Control, SignalBox
+from perdure.workflows.step import iso, totals
+
+_MAX_SIGNALS = 2000
+
+
+@workflow.defn(name=contracts.SESSION, sandboxed=False)
+class SessionWorkflow:
+    """One session's open execution. Its id is `session/<tenant>/<session>`."""
+
+    @workflow.init
+    def __init__(self, start: SessionInput) -> None:
+        """Go on with what was carried, or begin."""
+        self._start = start
+        self._carried = start.carried or Carried()
+        self._signals = SignalBox(self._carried)
+        self._outbox = Outbox(self._carried.pending)
+        self._recorder = Recorder(start, self._outbox)
+        self._paused = self._carried.paused
+        self._handling = False
+        self._beginning = False
+        self._cancel_ids: list[str] = []
+        self._cancel_asked = False
+        self._early_cancels: list[Control] = []
+        self._effects: TemporalEffects | None = None
+        self._parking: Parking | None = None
+        self._status = "idle"
+        self._last: dict[str, Any] = {}
+
+    @workflow.run
+    async def run(self, start: SessionInput) -> None:
+        """Run what is in the inbox, then complete."""
+        try:
+            await self._run_beside_signals()
+        except (FailureError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # ours: it must end the execution, never be tried for ever
+            raise to_application_error(error) from error
+
+    async def _run_beside_signals(self) -> None:
+        """Cancelling this workflow sets a flag; the tasks themselves are never cancelled, so nothing is left half done."""
+        work = asyncio.create_task(self._run())
+        signals = asyncio.create_task(self._handle_signals())
+        while not work.done() and not signals.done():
+            try:
+                await asyncio.wait([work, signals], return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                if self._effects is not None:
+                    self._effects.cancel_all()
+        if not work.done():
+            signals.result()  # ended by an error; it is raised here
+            await work
+        work.result()
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError
+
+    async def _run(self) -> None:
+        try:
+            if self._carried.frame is not None:
+                await self._one_run(self._carried.frame, self._carried)
+            while workflow.cancellation_reason() is None and await self._next():
+                pass
+        except SessionGone:
+            return  # nothing of it is left to write to
+
+    async def _next(self) -> bool:
+        """Take one input, or learn that there is none; False ends the execution."""
+        await workflow.wait_condition(lambda: not self.busy)
+        noted = self._signals.noted
+        self._beginning = True
+        begun = await calls.begin_run(
+            BeginRunInput(self._start.tenant, self._start.session, self._start.agent, iso(workflow.now()))
+        )
+        if begun.kind == "gone":
+            raise SessionGone(f"session {self._start.session} does not exist or is being deleted")
+        self._paused = begun.paused
+        if begun.frame is None:
+            self._beginning = False
+            await self._ignore_early_cancels()
+            return noted != self._signals.noted or self.busy
+        if begun.source is not None:
+            detail: JSONObject = {"source": begun.source, "step": begun.progress.step if begun.progress else 0}
+            await self._recorder.note(run_event("run.adopted", detail), run=begun.frame.run)
+        await self._one_run(begun.frame, Carried(progress=begun.progress))
+        return True
+
+    # -- one run ---------------------------------------------------------------------------------------------
+
+    async def _one_run(self, frame: RunFrame, carried: Carried) -> None:
+        self._parking = Parking(frame.run, self, self._recorder)
+        self._effects = effects = TemporalEffects(
+            self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
+        )
+        self._status = "running"
+        self._beginning = False
+        await self._apply_early_cancels(frame.run)
+        status, error = await self._execute(frame, effects)
+        ended = await calls.end_run(
+            EndRunInput(
+                tenant=self._start.tenant,
+                session=self._start.session,
+                run=frame.run,
+                status=status,
+                now=iso(workflow.now()),
+                step=effects.state.step,
+                usage=totals(effects.state.usage),
+                cycles=effects.state.cycles,
+                error=error,
+                open_answer=effects.open_answer if status == "cancelled" else None,
+                controls=self._cancel_ids,
+                pending=self._outbox.take(),
+            )
+        )
+        if ended.kind == "gone":
+            raise SessionGone(f"session {self._start.session} is being deleted")
+        self._last = {**self._run_state(), "status": ended.status}
+        self._effects, self._parking = None, None
+        self._cancel_ids, self._cancel_asked = [], False
+        self._status = "idle"
+
+    async def _execute(self, frame: RunFrame, effects: TemporalEffects) -> tuple[str, dict[str, Any] | None]:
+        """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
+        error: dict[str, Any] | None = None
+        try:
+            strategy = strategies.build(frame.spec.strategy)
+            await strategy.execute(self._context(frame, effects))
+            status = "completed"
+        except SessionGone:
+            raise
+        except asyncio.CancelledError:
+            status = "cancelled"
+        except FailureError as failure:
+            status, error = "failed", describe(from_failure(failure))
+        except PerdureError as failure:
+            status, error = "failed", describe(failure)
+        except Exception as failure:  # noqa: BLE001 - whatever a strategy raises ends its run, typed
+            text = f"{type(failure).__name__}: {failure}"
+            status, error = "failed", describe(StrategyError(text, code=type(failure).__name__))
+        if status != "completed" and self.cancelled:
+            return "cancelled", None
+        return status, error
+
+    @staticmethod
+    def _context(frame: RunFrame, effects: TemporalEffects) -> ExecutionContext:
+        return ExecutionContext(
+            agent=frame.spec,
+            input=message_from_json(frame.input),
+            options=RunOptions.from_json(frame.options),
+            state=effects.state,
+            effects=effects,
+        )
+
+    # -- what the run's effects ask --------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """See `Gate.paused`."""
+        return self._paused
+
+    @property
+    def cancelled(self) -> bool:
+        """See `Gate.cancelled`. One flag, set by a signal or by Temporal's own cancellation."""
+        return self._cancel_asked or workflow.cancellation_reason() is not None
+
+    @property
+    def busy(self) -> bool:
+        """See `Gate.busy`."""
+        return self._signals.waiting or self._handling or self._recorder.busy
+
+    def answered(self, wait: str) -> bool:
+        """See `Gate.answered`."""
+        return wait in self._signals.answered
+
+    def due_to_leave(self) -> bool:
+        """See `Gate.due_to_leave`."""
+        if self._effects is None or self._effects.in_flight or self.cancelled:
+            return False
+        info = workflow.info()
+        limits = self._effects.frame.spec.limits
+        return (
+            info.is_continue_as_new_suggested()
+            or info.get_current_history_length() >= limits.continue_as_new_events
+            or info.get_current_history_size() >= limits.continue_as_new_bytes
+            or self._signals.noted >= _MAX_SIGNALS
+        )
+
+    def leave(self) -> None:
+        """See `Gate.leave`. Nothing is awaited between this check and the command."""
+        effects = self._effects
+        if effects is None or self.busy:
+            return
+        in_hand = effects.state.step > effects.boundary.step
+        carried = Carried(
+            paused=self._paused,
+            seen=self._signals.seen,
+            answered=self._signals.answered,
+            frame=dataclasses.replace(effects.frame, adopted=in_hand),
+            progress=effects.boundary,
+            started=effects.started if in_hand else None,
+            pending=self._outbox.pending,
+        )
+        workflow.continue_as_new(dataclasses.replace(self._start, carried=carried))
+
+    # -- signals ---------------------------------------------------------------------------------------------
+
+    @workflow.signal(dynamic=True)
+    def on_signal(self, name: str, arguments: Sequence[RawValue]) -> None:
+        """Note any signal: wake, pause, resume, cancel, answer, or something else."""
+        self._signals.note(name, arguments)
+
+    async def _handle_signals(self) -> None:
+        while True:
+            await workflow.wait_condition(lambda: self._signals.waiting and not self._beginning)
+            self._handling = True
+            try:
+                if self._signals.unreadable:
+                    await self._recorder.note(run_event("signal.unreadable", {"text": self._signals.unreadable[0]}))
+                    self._signals.unreadable.popleft()
+                else:
+                    await self._handle(self._signals.controls[0])
+                    self._signals.controls.popleft()
+            except SessionGone:
+                return
+            finally:
+                self._handling = False
+
+    async def _handle(self, control: Control) -> None:
+        if control.kind == contracts.CANCEL:
+            await self._cancel(control)
+            return
+        self._paused = control.kind == contracts.PAUSE
+        kind = "session.paused" if self._paused else "session.resumed"
+        in_flight = self._effects.in_flight if self._effects else 0
+        detail: JSONObject = {"control": control.id, "inFlight": in_flight}
+        await self._recorder.note(run_event(kind, detail), paused=self._paused)
+
+    async def _cancel(self, control: Control) -> None:
+        effects = self._effects
+        if effects is not None and control.run in (None, effects.frame.run):
+            self._cancel_asked = True
+            self._cancel_ids.extend([control.id] if control.id else [])
+            effects.cancel_all()
+        elif control.run is not None and effects is None:
+            self._early_cancels.append(control)  # the run it means may be about to begin
+        else:
+            await self._ignore(control)
+
+    async def _apply_early_cancels(self, run: str) -> None:
+        early, self._early_cancels = self._early_cancels, []
+        for control in early:
+            if control.run == run:
+                await self._cancel(control)
+            else:
+                await self._ignore(control)
+
+    async def _ignore_early_cancels(self) -> None:
+        early, self._early_cancels = self._early_cancels, []
+        for control in early:
+            await self._ignore(control)
+
+    async def _ignore(self, control: Control) -> None:
+        detail: JSONObject = {
+            "control": control.id,
+            "kind": control.kind,
+            "run": control.run,
+            "reason": "not the active run",
+        }
+        await self._recorder.note(run_event("control.ignored", detail))
+
+    # -- queries ---------------------------------------------------------------------------------------------
+
+    @workflow.query(name="status")
+    def query_status(self) -> dict[str, Any]:
+        """Run, status and step of the run that is open, or was the last of this execution."""
+        now = self._run_state() if self._effects else self._last
+        return {"session": self._start.session, "paused": self._paused, "status": "idle", **now}
+
+    @workflow.query(name="state")
+    def query_state(self) -> dict[str, Any]:
+        """The small execution state at the last step boundary."""
+        if self._effects is None:
+            return dict(self._last.get("state", {}))
+        return self._state()
+
+    @workflow.query(name="checkpoints")
+    def query_checkpoints(self) -> list[dict[str, Any]]:
+        """Checkpoints of the open or last run, by id and step, oldest first."""
+        now = self._run_state() if self._effects else self._last
+        steps = range(1, int(now.get("checkpoint", 0)) + 1)
+        return [{"id": checkpoint_id(now["run"], step), "step": step} for step in steps]
+
+    def _run_state(self) -> dict[str, Any]:
+        assert self._effects is not None, "called while a run is open"
+        parked = self._parking.reason if self._parking else None
+        return {
+            "run": self._effects.frame.run,
+            "status": "parked" if parked else "running",
+            "parked": parked,
+            "step": self._effects.state.step,
+            "checkpoint": self._effects.boundary.step,
+            "state": self._state(),
+        }
+
+    def _state(self) -> dict[str, Any]:
+        assert self._effects is not None, "called while a run is open"
+        return dataclasses.asdict(self._effects.boundary)

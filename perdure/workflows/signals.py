@@ -1,0 +1,87 @@
+"""What was signalled to a session, noted as it came. Noting never raises: that would end the workflow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+from perdure.activities.contracts import ANSWER, CANCEL, PAUSE, RESUME, WAKE, Carried
+
+_SEEN = 200
+_UNREADABLE = 50
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A pause, resume or cancel as it was signalled."""
+
+    kind: str
+    id: str | None = None
+    run: str | None = None
+
+
+class SignalBox:
+    """Signals that wait to be handled, and the ids of those that were."""
+
+    def __init__(self, carried: Carried) -> None:
+        """Go on with what the execution before had noted."""
+        self.noted = 0
+        self.controls: deque[Control] = deque()
+        self.unreadable: deque[str] = deque()
+        self.answered: list[str] = list(carried.answered)
+        self.seen: list[str] = list(carried.seen)
+
+    def note(self, name: str, arguments: Sequence[RawValue]) -> None:
+        """Take in one signal, whatever it holds."""
+        self.noted += 1
+        if name == WAKE:
+            return
+        try:
+            self._read(name, self._value(arguments))
+        except Exception as error:  # noqa: BLE001 - anything may be in a signal; it becomes an event
+            self._refuse(f"{name}: {error}")
+
+    @staticmethod
+    def _value(arguments: Sequence[RawValue]) -> dict[str, object]:
+        if not arguments:
+            return {}
+        value = workflow.payload_converter().from_payload(arguments[0].payload)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise TypeError(f"a JSON object is needed, not {type(value).__name__}")
+        return cast("dict[str, object]", value)
+
+    def _read(self, name: str, value: dict[str, object]) -> None:
+        if name == ANSWER:
+            wait = value.get("wait")
+            if not isinstance(wait, str):
+                raise TypeError("'wait' must be a wait's id")
+            self.answered.append(wait)
+            return
+        if name not in (PAUSE, RESUME, CANCEL):
+            raise TypeError("no such signal; there are wake, pause, resume, cancel and answer")
+        ident, run = value.get("id"), value.get("run")
+        if not isinstance(ident, str | None) or not isinstance(run, str | None):
+            raise TypeError("'id' and 'run' must be strings")
+        if ident is not None and ident in self.seen:
+            return
+        if ident is not None:
+            self.seen = [*self.seen[-_SEEN:], ident]
+        self.controls.append(Control(name, ident, run))
+
+    def _refuse(self, text: str) -> None:
+        workflow.logger.warning("signal.unreadable %s", text[:_SHOWN])
+        if len(self.unreadable) < _UNREADABLE:
+            self.unreadable.append(text[:_SHOWN])
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is noted that has not been handled."""
+        return bool(self.controls or self.unreadable)

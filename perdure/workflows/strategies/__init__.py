@@ -1,0 +1,25 @@
+"""The strategies. They know UAP and UPP, not where they run."""
+
+from __future__ import annotations
+
+from perdure.errors import StrategyError
+from perdure.uap.spec import StrategySpec
+from perdure.uap.strategy import ExecutionStrategy
+from perdure.workflows.strategies.loop import Loop
+
+_STRATEGIES = {"loop": Loop}
+
+
+def build(spec: StrategySpec) -> ExecutionStrategy:
+    """The strategy that a frozen spec names.
+
+    Raises:
+        StrategyError: this version knows no strategy of that name, or not its options.
+    """
+    kind = _STRATEGIES.get(spec.name)
+    if kind is None:
+        raise StrategyError(f"this worker knows no strategy {spec.name!r}; it has {', '.join(_STRATEGIES)}")
+    try:
+        return kind(**spec.options)
+    except TypeError as error:
+        raise StrategyError(f"strategy {spec.name!r} does not take these options: {error}") from error

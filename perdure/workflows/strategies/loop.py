@@ -1,0 +1,64 @@
+"""`loop`: ask the model, run its tools, ask again, until it calls none. Source: UAP-1.0 section 5.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.errors import InvalidInput
+from perdure.uap.strategy import ExecutionContext
+from perdure.upp.errors import ErrorCode, Modality, UPPError
+from perdure.upp.turn import Turn
+
+
+class Loop:
+    """The simplest strategy. One step is one model call and its tool batch."""
+
+    name = "loop"
+
+    def __init__(self, *, max_iterations: int = 10) -> None:
+        """Allow `max_iterations` rounds of tools, so one model call more; 0 returns tool calls unexecuted."""
+        self.max_iterations = max_iterations
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What builds the same strategy again."""
+        return {"max_iterations": self.max_iterations}
+
+    async def execute(self, context: ExecutionContext) -> Turn:
+        """Run until an answer without tool calls.
+
+        Raises:
+            UPPError: INVALID_REQUEST when the limit is met with tool calls open, as UPP's own tool loop has it.
+        """
+        effects = context.effects
+        while True:
+            step = await effects.start_step()
+            answer = await effects.generate()
+            open_calls = answer.has_tool_calls
+            within = step <= self.max_iterations
+            if open_calls and within:
+                await effects.call_tools(answer)
+            await effects.end_step()
+            if not open_calls or self.max_iterations == 0:
+                return effects.turn()
+            if not within:
+                raise UPPError(
+                    f"Tool execution exceeded maximum iterations ({self.max_iterations})",
+                    ErrorCode.INVALID_REQUEST,
+                    "perdure",
+                    Modality.LLM,
+                )
+
+
+def loop(*, max_iterations: int = 10) -> Loop:
+    """The loop strategy. Source: UAP-1.0 section 5.2.
+
+    Args:
+        max_iterations: rounds of tools; at the limit with calls open the run fails. 0 runs none and returns them.
+
+    Raises:
+        InvalidInput: not a whole number of at least 0.
+    """
+    if isinstance(max_iterations, bool) or max_iterations < 0:
+        raise InvalidInput(f"max_iterations is {max_iterations!r}; it must be a whole number of at least 0")
+    return Loop(max_iterations=max_iterations)

@@ -1,0 +1,1 @@
+"""The tests: a package, so that they share `tests.scale` and the like by one name."""

@@ -1,0 +1,127 @@
+"""Shows that the tests notice breaks: applies each one-line break of `mutations.toml` and runs its test.
+
+A break lives in a copy of the tree, never in the tree itself. `make soak` runs this as `python -m tests.mutations`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIST = Path(__file__).with_suffix(".toml")
+DEADLINE_S = 600
+_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "dist", "results")
+
+
+class UnusableMutation(Exception):
+    """An entry of the list that cannot be tried; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One break and the test that must notice it.
+
+    Attributes:
+        test: node id of the test that must go red.
+        file: the broken file, relative to the root.
+        before: text that stands in the file exactly once.
+        after: what it is replaced by.
+        why: what would go wrong for a user if nobody noticed.
+    """
+
+    test: str
+    file: str
+    before: str
+    after: str
+    why: str
+
+
+def read_mutations(path: Path = LIST) -> list[Mutation]:
+    """The listed breaks, in the order of the file.
+
+    Raises:
+        UnusableMutation: an entry lacks a word or has one too many.
+    """
+    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("mutation", [])
+    try:
+        return [Mutation(**entry) for entry in entries]
+    except TypeError as error:
+        raise UnusableMutation(f"{path.name}: {error}") from None
+
+
+def broken_source(mutation: Mutation, root: Path) -> str:
+    """The text of the broken file.
+
+    Raises:
+        UnusableMutation: the file is missing, or `before` does not stand in it exactly once.
+    """
+    path = root / mutation.file
+    if not path.is_file():
+        raise UnusableMutation(f"{mutation.file} does not exist (break for {mutation.test})")
+    source = path.read_text(encoding="utf-8")
+    times = source.count(mutation.before)
+    if times != 1:
+        raise UnusableMutation(f"{mutation.file} has {mutation.before!r} {times} times, not once")
+    return source.replace(mutation.before, mutation.after)
+
+
+def copied_tree(folder: Path, root: Path = ROOT) -> Path:
+    """A copy of the tree below `folder`, without what git, tools and earlier runs keep there."""
+    return Path(shutil.copytree(root, folder / "tree", symlinks=True, ignore=_NOT_COPIED))
+
+
+def run_tests(tree: Path, tests: list[str]) -> tuple[int, str]:
+    """Pytest's exit code and output for these tests of a copied tree; a hang counts as a failure."""
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return int(pytest.ExitCode.TESTS_FAILED), f"no end within {DEADLINE_S} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+def verdict(mutation: Mutation, root: Path = ROOT) -> str:
+    """What its test made of the break: `noticed`, `survived`, or why it could not be tried."""
+    with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
+        tree = copied_tree(Path(folder), root)
+        (tree / mutation.file).write_text(broken_source(mutation, root), encoding="utf-8")
+        code, output = run_tests(tree, [mutation.test])
+    if code == pytest.ExitCode.OK:
+        return "survived"
+    if code == pytest.ExitCode.TESTS_FAILED:
+        return "noticed"
+    return f"not tried, pytest ended with {code}: {output.strip().splitlines()[-1:]}"
+
+
+def main() -> int:
+    """Tries every listed break, prints a table and returns 1 if one was not noticed."""
+    mutations = read_mutations()
+    tests = sorted({mutation.test for mutation in mutations})
+    if tests:
+        with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
+            code, output = run_tests(copied_tree(Path(folder)), tests)
+        if code != pytest.ExitCode.OK:
+            print(f"the tests fail without any break:\n{output}")
+            return 1
+    results = [(mutation, verdict(mutation)) for mutation in mutations]
+    for mutation, result in results:
+        print(f"{result:<10} {mutation.file}: {mutation.why}\n{'':<10} {mutation.test}")
+    noticed = sum(result == "noticed" for _, result in results)
+    print(f"{noticed} of {len(results)} breaks noticed")
+    return 0 if noticed == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

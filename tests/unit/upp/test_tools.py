@@ -1,0 +1,78 @@
+"""Tools as values."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.errors import InvalidInput
+from perdure.upp.json_value import JSONObject
+from perdure.upp.tools import Tool, ToolEffect
+
+ANY: JSONObject = {"type": "object"}
+
+
+def make(**options: Any) -> Tool:
+    given: dict[str, Any] = {"name": "t", "description": "", "parameters": ANY, "run": dict}
+    return Tool(**(given | options))
+
+
+@given(st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True))
+def test_a_name_that_providers_accept_is_accepted(name: str) -> None:
+    """Letters, digits, _ and -, up to 64."""
+    assert make(name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "é", "a.b", "a\n", "a\x00", "\ud83c", "a/b"])
+def test_a_name_that_some_provider_refuses_is_refused(name: str) -> None:
+    """The mistake shows at definition, not at the first model call."""
+    with pytest.raises(InvalidInput, match="tool name"):
+        make(name=name)
+
+
+def test_a_tool_runs_at_most_once_unless_it_says_more() -> None:
+    """The default effect is the careful one."""
+    assert make().effect is ToolEffect.AT_MOST_ONCE
+
+
+def test_an_effect_may_be_given_by_name() -> None:
+    """A string becomes the constant."""
+    assert make(effect="once").effect is ToolEffect.ONCE
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("effect", "twice", "effect 'twice' must be one of none, idempotent, at_most_once, once"),
+        ("timeout", timedelta(0), "timeout"),
+        ("timeout", timedelta(seconds=-1), "timeout"),
+        ("timeout", 30, "must be a timedelta"),
+        ("parameters", {"type": "array"}, "JSON Schema of type 'object'"),
+        ("parameters", {"type": "object", "default": math.nan}, r"parameters must be JSON: \$\.default"),
+        ("metadata", {"openai": {1: 2}}, r"metadata must be JSON: \$\.openai"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused(option: str, value: object, message: str) -> None:
+    """Each mistake names the tool and the option."""
+    with pytest.raises(InvalidInput, match=message):
+        make(**{option: value})
+
+
+def test_the_schema_is_copied() -> None:
+    """A schema that is changed afterwards does not change the tool."""
+    schema: JSONObject = {"type": "object"}
+    tool = make(parameters=schema)
+    schema["type"] = "array"
+    assert tool.parameters == {"type": "object"}
+
+
+def test_tools_are_told_apart_by_identity() -> None:
+    """Tools can be keys, though their schema is a dict."""
+    one, other = make(), make()
+    assert {one: 1}[one] == 1
+    assert one != other
