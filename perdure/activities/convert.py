@@ -23,24 +23,19 @@ from temporalio.converter import (
 converter = Converter(omit_if_default=True)
 
 
-def is_contract(kind: object) -> bool:
-    """Whether values of this type are written as contracts: dataclasses are."""
-    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
-
-
 class ContractPayloadConverter(JSONPlainPayloadConverter):
     """JSON for contracts; everything else as Temporal's own JSON converter has it."""
 
     def to_payload(self, value: Any) -> temporalio.api.common.v1.Payload | None:
         """See base class."""
-        if not is_contract(type(value)):
+        if isinstance(value, type) or not dataclasses.is_dataclass(value):
             return super().to_payload(value)
         text = json.dumps(converter.unstructure(value), separators=(",", ":"), allow_nan=False)
         return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=text.encode("ascii"))
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
         """See base class."""
-        if not is_contract(type_hint):
+        if type_hint is None or not dataclasses.is_dataclass(type_hint):
             return super().from_payload(payload, type_hint)
         return cast(Any, converter.structure(json.loads(payload.data), type_hint))
 

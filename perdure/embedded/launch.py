@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -86,7 +87,7 @@ async def in_thread(work: Callable[[], T]) -> T:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             cancelled = True
-    if cancelled:
+    if cancelled and task.exception() is None:
         raise asyncio.CancelledError
     return task.result()
 
@@ -106,7 +107,7 @@ async def _start_on_free_port(server: Server, folder: Folder, wish: Wish, lock: 
             f"Port {wish.fixed_port} is taken by another program, so {server.name} cannot listen on it. "
             f"Stop that program (`ss -ltnp 'sport = :{wish.fixed_port}'` shows it), or name no port to get a free one."
         )
-    raise EmbeddedError(f"No free port for {server.name} from {server.first_port} on, {_PORTS_TRIED} were tried.")
+    raise EmbeddedError(f"No free port for {server.name} in {server.ports}; {_PORTS_TRIED} were tried.")
 
 
 def _candidates(server: Server, wish: Wish) -> Iterator[int]:
@@ -115,7 +116,9 @@ def _candidates(server: Server, wish: Wish) -> Iterator[int]:
         return
     if wish.last_port is not None:
         yield wish.last_port
-    yield from range(server.first_port, server.first_port + _PORTS_TRIED)
+    # Each folder begins at a place of its own, so that none takes the port of another one's server that is just away.
+    place = int.from_bytes(hashlib.sha256(os.fsencode(server.data)).digest()[:4], "big")
+    yield from (server.ports[(place + step) % len(server.ports)] for step in range(_PORTS_TRIED))
 
 
 async def _start(server: Server, folder: Folder, port: int, lock: int) -> ServerProcess:

@@ -51,7 +51,7 @@ class Postgres:
 
     kind = Kind(program="postgres", data_flag="-D", port_flag="-p", stop_signal=signal.SIGINT)
     name = "postgres"
-    first_port = 15432
+    ports = range(25000, 30000)
 
     def __init__(self, folder: Folder, url: str | None) -> None:
         self._folder = folder
@@ -105,6 +105,8 @@ class Postgres:
             raise StillStarting from error
         except asyncpg.InvalidCatalogNameError:
             await self._query(port, "postgres", f"create database {DATABASE}")
+        except asyncpg.DiskFullError as error:
+            raise EmbeddedError(f"The disk of {self.data} is full ({error}). Free some space.") from error
         except (OSError, asyncpg.PostgresError, TimeoutError):
             return False
         return True

@@ -19,7 +19,7 @@ class Server(Protocol):
 
     kind: Kind
     name: str
-    first_port: int
+    ports: range
     data: Path
     account: Account | None
 

@@ -7,6 +7,7 @@ import atexit
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -155,16 +156,13 @@ class EmbeddedServers:
     async def _bring_up_both(self, last: ServersRecord) -> None:
         postgres = Postgres(self._folder, last.postgres.url if last.postgres else None)
         temporal = Temporal(self._folder)
-        try:
-            async with asyncio.TaskGroup() as group:
-                starting = [
-                    group.create_task(self._one(temporal, last.temporal)),
-                    group.create_task(self._one(postgres, last.postgres)),
-                ]
-        except ExceptionGroup as errors:
-            raise _merged(errors) from None
-        self._processes = [task.result() for task in starting]
-        first, second = self._processes
+        # Each goes on if the other fails: all that is wrong is said at once, and a recovery is not broken off.
+        first, second = await asyncio.gather(
+            self._one(temporal, last.temporal), self._one(postgres, last.postgres), return_exceptions=True
+        )
+        if isinstance(first, BaseException) or isinstance(second, BaseException):
+            raise _merged([error for error in (first, second) if isinstance(error, BaseException)])
+        self._processes = [first, second]
         addresses = Addresses(temporal.address(first.port), postgres.url(second.port))
         record = ServersRecord(
             temporal=TemporalRecord(address=addresses.temporal, port=first.port, pid=first.pid),
@@ -220,12 +218,12 @@ class EmbeddedServers:
             self._stop()
 
 
-def _merged(errors: ExceptionGroup[Exception]) -> Exception:
+def _merged(errors: Sequence[BaseException]) -> BaseException:
     """Return one error that says all that was refused; anything else goes first, for it is less expected."""
-    refused, others = errors.split(EmbeddedError)
-    if others is not None or refused is None:
-        return errors.exceptions[0] if others is None else others.exceptions[0]
-    return EmbeddedError("\n".join(str(error) for error in refused.exceptions))
+    others = [error for error in errors if not isinstance(error, EmbeddedError)]
+    if others or len(errors) == 1:
+        return (*others, *errors)[0]
+    return EmbeddedError("\n".join(str(error) for error in errors))
 
 
 def find_running(folder: Path) -> Addresses | None:

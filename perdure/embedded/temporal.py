@@ -57,7 +57,7 @@ class Temporal:
 
     kind = Kind(program="temporal", data_flag="--db-filename", port_flag="--port", stop_signal=signal.SIGTERM)
     name = "temporal"
-    first_port = 17233
+    ports = range(20000, 25000)
     account: Account | None = None
 
     def __init__(self, folder: Folder) -> None:

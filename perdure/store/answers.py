@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.store.database import Database, escaped_json
+from perdure.store.database import Database
+from perdure.store.json_text import escaped_json
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue
 
@@ -103,5 +103,5 @@ def _joined(rows: list[tuple[str, Any]]) -> str:
         if kind == "message.reset":
             parts.clear()
         else:
-            parts.append(json.loads(data)["delta"].get("text") or "")
+            parts.append(data["delta"].get("text") or "")
     return "".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import cast
 
 from sqlalchemy import select
@@ -20,8 +19,8 @@ async def last_checkpoint(database: Database, key: SessionKey, run: str) -> JSON
         "order by step desc limit 1"
     )
     async with database.driver() as connection:
-        text = await connection.fetchval(sql, key.tenant, key.session, run)
-    return cast(JSONObject, json.loads(text)) if text else None
+        record = await connection.fetchval(sql, key.tenant, key.session, run)
+    return cast("JSONObject | None", record)
 
 
 async def list_checkpoints(database: Database, key: SessionKey, run: str | None = None) -> list[JSONObject]:

@@ -7,7 +7,6 @@ connection. `keep_trying` is for a write that must not be lost once its effect i
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -20,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from perdure.errors import InvalidInput
+from perdure.store.json_text import escaped_json, read_json
 from perdure.upp.json_value import JSONObject
 
 T = TypeVar("T")
@@ -37,11 +37,6 @@ _AWAY = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
-
-
-def escaped_json(value: object) -> str:
-    """JSON for a json column: every non-ASCII character escaped, so NUL and lone surrogates are stored as they are."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 class Database:
@@ -65,6 +60,7 @@ class Database:
             pool_timeout=5,
             connect_args={"timeout": 3, "command_timeout": 30},
             json_serializer=escaped_json,
+            json_deserializer=read_json,
         )
 
     @property
@@ -94,12 +90,12 @@ class Database:
 
         Args:
             function: its name in the schema, for example `save_answer_v1`.
-            arguments: in order; JSON arguments as text.
+            arguments: in order; JSON arguments as text. JSON comes back as Python values.
         """
         places = ", ".join(f"${n}" for n in range(1, len(arguments) + 1))
         async with self.driver() as connection:
             answer = await connection.fetchval(f"select perdure.{function}({places})", *arguments)
-        return cast(JSONObject, json.loads(answer))
+        return cast(JSONObject, answer)
 
     async def close(self) -> None:
         """Close every connection."""

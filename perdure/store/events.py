@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -62,7 +61,7 @@ async def read_events(database: Database, key: SessionKey, *, after: int, limit:
             row["attempt"],
             row["source"],
             row["type"],
-            json.loads(row["data"]),
+            row["data"],
             row["at"],
         )
         for row in rows

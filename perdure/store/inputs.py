@@ -13,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import InvalidInput, KeyConflict, SessionGone, UnknownSession
-from perdure.store.database import Database, escaped_json
+from perdure.store.database import Database
+from perdure.store.json_text import escaped_json
 from perdure.store.tables import inputs, payloads, runs, session_heads, sessions, thread_nodes
 from perdure.uap.ids import derive_id, new_id, root_node_id, run_id
 from perdure.uap.options import RunOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) ->
             sha256=row["sha256"],
             size_bytes=len(body) + sum(ref["size"] for ref in _references(document)),
             message=message_from_json(document),
-            usage=json.loads(row["usage"]) if row["usage"] else None,
+            usage=row["usage"],
             stop=row["stop"],
         )
         for row, body, document in zip(rows, bodies, documents, strict=True)

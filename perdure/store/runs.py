@@ -12,7 +12,8 @@ from sqlalchemy import Row, select
 
 from perdure.errors import UnknownRun
 from perdure.store.answers import Writer
-from perdure.store.database import Database, escaped_json
+from perdure.store.database import Database
+from perdure.store.json_text import escaped_json
 from perdure.store.tables import inputs, runs
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, loads

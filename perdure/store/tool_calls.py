@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from perdure.store.answers import Writer
-from perdure.store.database import Database, escaped_json
+from perdure.store.database import Database
+from perdure.store.json_text import escaped_json
 from perdure.upp.json_value import JSONObject, JSONValue
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -43,17 +43,14 @@ class Signature:
             InvalidInput: the arguments do not fit; the message lists every misfit with its path.
         """
         try:
-            bound = self._validate(arguments)
+            bound = self._model.model_validate(arguments)
         except (ValidationError, UnicodeError):
             try:
-                bound = self._validate(cast(JSONObject, well_formed(arguments)))
+                bound = self._model.model_validate(well_formed(arguments))
             except ValidationError as error:
                 raise InvalidInput(_describe(error)) from error
         given = bound.model_fields_set | self._without_default
         return {name: getattr(bound, field) for field, name in self._names.items() if field in given}
-
-    def _validate(self, arguments: JSONObject) -> BaseModel:
-        return self._model.model_validate(arguments)
 
 
 def read_signature(function: Callable[..., object], names: Mapping[str, object]) -> Signature:

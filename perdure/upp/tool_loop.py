@@ -99,7 +99,7 @@ async def _call(subject: str, function: Callable[..., object], *args: object) ->
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        raise RuntimeError(f"{subject} raised {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"{subject} raised {type(error).__name__}: {error_text(error)}") from error
 
 
 def error_text(error: BaseException) -> str:
@@ -123,7 +123,10 @@ def _copy(arguments: JSONObject) -> JSONObject:
 
 
 def _not_an_object(call: ToolCall) -> str:
-    shown = json.dumps(call.arguments, ensure_ascii=False, default=repr)
+    try:
+        shown = json.dumps(call.arguments, ensure_ascii=False, default=repr)
+    except (ValueError, RecursionError):  # a number or a nesting that cannot be printed
+        shown = f"a {type(call.arguments).__name__}"
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[:_SHOWN_CHARACTERS] + "…"
     return f"The arguments of tool '{call.tool_name}' must be a JSON object, got {shown}"

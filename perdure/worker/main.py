@@ -59,7 +59,7 @@ async def serve(app: App, settings: Settings, addresses: ServerAddresses) -> int
     if not await _first(connecting, stop):
         return 0
     async with _serving(connecting.result(), database, app, settings) as worker:
-        print(f"worker ready: {', '.join(str(agent.name) for agent in app)}", file=sys.stderr, flush=True)
+        _say(f"worker ready: {', '.join(str(agent.name) for agent in app)}")
         await stop.wait()
         logger.info("worker.stopping")
         leave_after(settings.shutdown_grace + _BEYOND_GRACE)
@@ -89,7 +89,7 @@ async def _connect(addresses: ServerAddresses, settings: Settings, database: Dat
         except ServerUnavailable as error:
             if str(error) != said:
                 said = str(error)
-                print(f"waiting: {error}", file=sys.stderr, flush=True)
+                _say(f"waiting: {error}")
             await asyncio.sleep(_RETRY_SECONDS)
 
 
@@ -125,6 +125,12 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         finally:
             sweep.cancel()
             await services.announcer.close()
+
+
+def _say(line: str) -> None:
+    """Tell whoever started the worker; what it says is for people, its log is for programs."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 def leave_after(patience: timedelta) -> None:

@@ -110,7 +110,7 @@ async def test_an_unknown_tool_is_an_error_result() -> None:
     assert execution == ToolExecution("a\x00b", "c", {}, "Tool 'a\x00b' not found", True, 0)
 
 
-@pytest.mark.parametrize("arguments", [[], "x", '{"a":', 5, True, math.nan, "\ud83c", "x" * 2_000_000])
+@pytest.mark.parametrize("arguments", [[], "x", '{"a":', 5, True, math.nan, "\ud83c", "x" * 2_000_000, [10**5000]])
 async def test_arguments_that_are_no_object_are_an_error_result(arguments: Any) -> None:
     """The tool is not called, the text says what came and stays short."""
     execution = await execute(raising(AssertionError("called")), arguments)
@@ -162,6 +162,7 @@ async def test_a_tool_cannot_change_the_stored_arguments() -> None:
         (TimeoutError("socket"), "socket"),
         (ValueError("\ud83c\x00"), "\ud83c\x00"),
         (SystemExit(3), "Tool 't' raised SystemExit: 3"),
+        (Panic(), "Tool 't' raised Panic: Panic"),
         (Panic("index out of bounds"), "Tool 't' raised Panic: index out of bounds"),
         (BaseExceptionGroup("g", [Panic()]), "Tool 't' raised BaseExceptionGroup: g (1 sub-exception)"),
         (asyncio.CancelledError(), "Tool 't' was cancelled from within"),
