@@ -17,7 +17,7 @@ $(INSTALLED): pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Perdure needs Python 3.11 or newer: make PYTHON=python3.12 install")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV_PIN)'
-	VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --extra dev
+	VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --compile-bytecode --extra dev
 	@touch $@
 
 format: install

@@ -30,7 +30,7 @@ class ContractPayloadConverter(JSONPlainPayloadConverter):
         """See base class."""
         if isinstance(value, type) or not dataclasses.is_dataclass(value):
             return super().to_payload(value)
-        text = json.dumps(converter.unstructure(value), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(converter.unstructure(cast(object, value)), separators=(",", ":"), allow_nan=False)
         return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=text.encode("ascii"))
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:

@@ -223,7 +223,7 @@ def _merged(errors: Sequence[BaseException]) -> BaseException:
     others = [error for error in errors if not isinstance(error, EmbeddedError)]
     if others or len(errors) == 1:
         return (*others, *errors)[0]
-    return EmbeddedError("\n".join(str(error) for error in errors))
+    return EmbeddedError("\n".join(dict.fromkeys(str(error) for error in errors)))
 
 
 def find_running(folder: Path) -> Addresses | None:

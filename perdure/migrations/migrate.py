@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 
 from alembic import command
@@ -11,8 +10,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from perdure.errors import SchemaOutdated, ServerUnavailable
-from perdure.store.database import Database, is_away
+from perdure.errors import SchemaOutdated
+from perdure.migrations.schema import HEAD_REVISION
+from perdure.store.database import Database
 
 _LOCK = 7_237_461_001  # any constant: the advisory lock that migrating processes share
 
@@ -21,14 +21,6 @@ def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(files("perdure.migrations")))
     return config
-
-
-@cache
-def head_revision() -> str:
-    """The revision that this version of the code needs."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None, "the package ships at least one revision"
-    return head
 
 
 def current_revision(connection: Connection) -> str | None:
@@ -47,7 +39,7 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-    return before, head_revision()
+    return before, HEAD_REVISION
 
 
 async def migrate(database: Database) -> tuple[str | None, str]:
@@ -61,25 +53,3 @@ async def migrate(database: Database) -> tuple[str | None, str]:
     """
     async with database.transaction() as connection:
         return await connection.run_sync(_upgrade)
-
-
-async def check_schema(database: Database) -> None:
-    """See that the server answers and the schema is this version's.
-
-    Raises:
-        ServerUnavailable: it does not answer.
-        SchemaOutdated: the schema is missing, older or newer.
-    """
-    try:
-        async with database.transaction() as connection:
-            found = await connection.run_sync(current_revision)
-    except Exception as error:
-        if not is_away(error):
-            raise
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ServerUnavailable(f"PostgreSQL at {database.address} does not answer: {reason}") from error
-    if found != head_revision():
-        raise SchemaOutdated(
-            f"the schema at {database.address} is at revision {found or 'none'}, this version needs "
-            f"{head_revision()}; run `perdure migrate`"
-        )

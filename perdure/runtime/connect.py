@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from perdure.errors import InvalidInput
-from perdure.migrations.migrate import check_schema
+from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import find_addresses
 from perdure.runtime.sessions import Sessions
 from perdure.runtime.temporal import connect_temporal

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.common import WorkerDeploymentVersion
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import (
@@ -14,6 +16,7 @@ from temporalio.worker import (
     ExecuteActivityInput,
     Interceptor,
     Worker,
+    WorkerDeploymentConfig,
 )
 
 from perdure.activities.begin_run import BeginRun
@@ -77,6 +80,9 @@ def build_worker(client: Client, services: Services, options: WorkerOptions) -> 
     return Worker(
         client,
         task_queue=options.task_queue,
+        deployment_config=WorkerDeploymentConfig(  # said outright: by default the client hashes every loaded module
+            version=WorkerDeploymentVersion("perdure", version("perdure")), use_worker_versioning=False
+        ),
         activities=[
             BeginRun(services).begin_run,
             Generate(services).generate,

@@ -19,7 +19,7 @@ from perdure.activities.convert import converter
 from perdure.activities.services import Services
 from perdure.config import Settings
 from perdure.errors import InvalidInput, ServerUnavailable
-from perdure.migrations.migrate import check_schema
+from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses
 from perdure.runtime.sweep import Sweep
 from perdure.runtime.temporal import connect_temporal

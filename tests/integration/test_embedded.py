@@ -22,11 +22,13 @@ import pytest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
+from perdure.embedded.account import account_for, let_pass, running_as
 from perdure.embedded.folder import Folder
 from perdure.embedded.postgres import Postgres
 from perdure.embedded.process import find
 from perdure.embedded.servers import Addresses, EmbeddedServers, find_running
 from perdure.embedded.temporal import RETENTION, Temporal
+from perdure.errors import EmbeddedError
 
 ROOT = Path(__file__).parents[2]
 # In memory where there is room: a disk makes a new cluster three times slower. Not `tmp_path`: each start of pytest, also
@@ -272,6 +274,19 @@ async def test_sigterm_stops_both_servers(project: Path) -> None:
     assert "database system is shut down" in (project / ".perdure/logs/postgres.log").read_text()
 
 
+async def test_supervision_gives_up(project: Path) -> None:
+    """A server that cannot be started again ends the supervision with the reason, and nothing is left running."""
+    servers = EmbeddedServers(project)
+    await servers.start()
+    watching = asyncio.create_task(servers.supervise())
+    (project / ".perdure/postgres/postgresql.conf").write_text("no_such_setting = 1\n")
+    os.kill(servers.pids["postgres"], signal.SIGKILL)
+    with pytest.raises(EmbeddedError, match="no_such_setting"):
+        await asyncio.wait_for(watching, 30)
+    await servers.stop()
+    assert running(project) == []
+
+
 async def test_a_cancelled_start_leaves_nothing(project: Path) -> None:
     """A start that is cancelled half way stops what it has started, and the next start works."""
     starting = asyncio.create_task(EmbeddedServers(project).start())
@@ -293,6 +308,23 @@ async def test_a_stale_pid_file_is_no_hindrance(project: Path, make: Make) -> No
     data = project / ".perdure/postgres"
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n1700000000\n5432\n\nlocalhost\n\nready\n")
     assert await traces_are_there(await make(project).start())
+
+
+async def test_a_postgres_that_somebody_else_runs_is_let_be(project: Path) -> None:
+    """A live PostgreSQL on the data, started by hand without a port, is neither pushed aside nor joined."""
+    data = project / ".perdure/postgres"
+    program = Postgres(Folder.of(project), None).arguments(0)[0]
+    command = [program, "-D", data, "-c", "listen_addresses=", "-c", "unix_socket_directories="]
+    account = account_for(data)
+    if account:
+        let_pass(data, account)
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=data, **running_as(account)) as by_hand:
+        pid_file = data / "postmaster.pid"
+        await until(pid_file.exists)
+        with pytest.raises(EmbeddedError, match=f"already runs on .* as process {by_hand.pid}"):
+            await EmbeddedServers(project).start()
+        assert pid_file.exists()
+        by_hand.send_signal(signal.SIGINT)
 
 
 async def test_lost_addresses_are_made_anew(project: Path, make: Make) -> None:
