@@ -81,6 +81,7 @@ class BeginRun:
             spec=converter.structure(row["spec"], AgentSpec),
             options=_for_workflow(options),
             adopted=begun.kind == "adopted",
+            started=row["started"],
         )
 
     async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[Progress | None, str | None]:

@@ -111,7 +111,7 @@ class CallTool:
     async def _stored_result(self, writer: Writer, state: CallState) -> CallToolResult:
         database = self._services.database
         found = await keep_trying(lambda: read_payloads(database, writer.key, [state.sha256]), deadline=STORE_PATIENCE)
-        return _result(loads(found[state.sha256]), state.is_error, state.duration_ms, activity.info().attempt)
+        return _result(loads(found[state.sha256]), state.is_error, state.duration_ms, state.attempt)
 
     async def _save(
         self, writer: Writer, call: CallToolInput, tool_call: ToolCall, execution: ToolExecution

@@ -62,6 +62,7 @@ class RunFrame:
         spec: its agent, frozen.
         options: the submit's options that a workflow needs.
         adopted: it was begun by another execution or by a workflow task that was lost, so stored results may exist.
+        started: when it began, ISO 8601: a rebuild asks.
     """
 
     run: str
@@ -74,6 +75,7 @@ class RunFrame:
     spec: AgentSpec
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     adopted: bool = False
+    started: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ class EndRunInput:
 
 @dataclass(frozen=True, slots=True)
 class EndRunResult:
-    """What a rebuild needs of a run's end. `status` is another than asked for if the run had ended before."""
+    """What a rebuild needs of a run's end: of the first end, if the run had ended before."""
 
     kind: str
     run: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime
+from typing import Any, cast
 
 from temporalio import activity
 
@@ -17,6 +19,7 @@ from perdure.store.runs import Ending
 from perdure.testing.crash import crash_point
 from perdure.uap.events import run_event
 from perdure.upp.json_value import JSONObject, dumps, sha256_hex
+from perdure.upp.timestamp import format_timestamp, parse_timestamp
 
 _NOT_RUN = {
     "completed": "This tool was not run: the run ended with its calls unexecuted.",
@@ -38,13 +41,13 @@ class EndRun:
         writer = writer_of(call.tenant, call.session, call.run)
         partial = await self._partial(writer, call)
         crash_point("end_run.storing")
-        status = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
+        answer = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
         crash_point("end_run.stored")
         self._services.announcer.changed(writer.key)
-        return EndRunResult(
-            kind="gone" if status == "gone" else "ended",
+        ended = EndRunResult(
+            kind="gone" if answer["kind"] == "gone" else "ended",
             run=call.run,
-            status=status,
+            status=call.status,
             at=call.now,
             step=call.step,
             usage=call.usage,
@@ -52,6 +55,7 @@ class EndRun:
             error=call.error,
             pending=call.pending,
         )
+        return _as_before(ended, answer) if answer["kind"] == "stored" else ended
 
     async def _partial(self, writer: Writer, call: EndRunInput) -> tuple[JSONObject, bytes] | None:
         """The answer that a worker was streaming when it died, rebuilt from its deltas."""
@@ -62,6 +66,20 @@ class EndRun:
             return None
         body = dumps(partial_message(text).to_json())
         return {**call.open_answer, "sha256": sha256_hex(body)}, body
+
+
+def _as_before(ended: EndRunResult, row: JSONObject) -> EndRunResult:
+    """What the first end came to: this one was late and changed nothing."""
+    known = cast("dict[str, Any]", row)
+    return dataclasses.replace(
+        ended,
+        status=known["status"],
+        at=format_timestamp(parse_timestamp(known["at"])),
+        step=known["step"],
+        usage=known["usage"],
+        cycles=known["cycles"],
+        error=known["error"],
+    )
 
 
 def _ending(call: EndRunInput, partial: tuple[JSONObject, bytes] | None) -> Ending:

@@ -1,14 +1,49 @@
-"""Reaching the servers from a command: by the settings, else those of the folder."""
+"""Reaching the servers from a command: those of the settings, else those of the folder."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perdure.config import Settings
+from perdure.config import Settings, load_settings
 from perdure.errors import ServerUnavailable
+from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses, find_addresses
 from perdure.store.database import Database, is_away
+from perdure.uap.session_key import SessionKey, checked_session_id
+
+if TYPE_CHECKING:  # Temporal's client takes long to import, and what only reads does without
+    from perdure.runtime.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What a reading command needs.
+
+    Attributes:
+        database: of this version's schema.
+        settings: of this process.
+        addresses: where the servers are; of Temporal it is only known, not that it answers.
+    """
+
+    database: Database
+    settings: Settings
+    addresses: ServerAddresses
+
+    @property
+    def tenant(self) -> str:
+        """Whose rows are read."""
+        return self.settings.tenant
+
+    def key(self, session: str) -> SessionKey:
+        """The key of a session that the user named.
+
+        Raises:
+            InvalidInput: the id cannot be one.
+        """
+        return SessionKey(self.tenant, checked_session_id(session))
 
 
 def known_addresses(settings: Settings) -> ServerAddresses:
@@ -27,7 +62,11 @@ def known_addresses(settings: Settings) -> ServerAddresses:
 
 @asynccontextmanager
 async def open_database(url: str) -> AsyncGenerator[Database]:
-    """The database, of whatever schema; one that is away is said to be so."""
+    """The database, of whatever schema.
+
+    Raises:
+        ServerUnavailable: inside the block, it was away.
+    """
     database = Database(url)
     try:
         yield database
@@ -38,3 +77,39 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
         raise ServerUnavailable(f"PostgreSQL at {database.address} does not answer: {reason}") from error
     finally:
         await database.close()
+
+
+@asynccontextmanager
+async def open_store() -> AsyncGenerator[Store]:
+    """What reading needs: PostgreSQL. Temporal may be away.
+
+    Raises:
+        ServerUnavailable: it is unknown or does not answer.
+        SchemaOutdated: it needs `perdure migrate`.
+    """
+    settings = load_settings()
+    addresses = known_addresses(settings)
+    async with open_database(addresses.database_url) as database:
+        await check_schema(database)
+        yield Store(database, settings, addresses)
+
+
+@asynccontextmanager
+async def open_sessions() -> AsyncGenerator[Sessions]:
+    """What submitting and controlling needs: both servers.
+
+    Raises:
+        ServerUnavailable: one of them is unknown or does not answer.
+        SchemaOutdated: the database needs `perdure migrate`.
+    """
+    from perdure.runtime.connect import connect
+
+    settings = load_settings()
+    addresses = known_addresses(settings)
+    async with connect(
+        temporal_address=addresses.temporal,
+        database_url=addresses.database_url,
+        namespace=settings.temporal_namespace,
+        tenant=settings.tenant,
+    ) as sessions:
+        yield sessions

@@ -1,4 +1,4 @@
-"""The exit codes of every command, and the one line that goes with each error."""
+"""How a command ends: the exit codes, and what is said of an error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 import typer
 
+from perdure.cli.output import ReaderGone
 from perdure.errors import PerdureError, RunCancelled, ServerError, UserError
 
 OK = 0
@@ -18,18 +19,25 @@ READER_GONE = 141
 
 DEBUG_VARIABLE = "PERDURE_DEBUG"
 EPILOG = """
-Exit codes: 0 done; 1 the run failed, or `doctor` found something; 2 the command or a value in it cannot be used, or names
-something that does not exist; 3 a server does not answer, its schema is of another version, or an embedded server cannot
-be started; 4 the run was cancelled; 130 interrupted by Ctrl-C; 141 the reader of the output went away.
+Exit codes:
+0 done ·
+1 the run failed, or doctor found something ·
+2 the command, or a value in it, cannot be used or names what does not exist ·
+3 a server does not answer, has another version's schema, or cannot be started ·
+4 the run was cancelled ·
+130 interrupted by Ctrl-C ·
+141 the reader of the output went away.
 
-Settings come from the environment (PERDURE_TEMPORAL_ADDRESS, PERDURE_DATABASE_URL, PERDURE_TENANT, ...), else from
-\\[tool.perdure] in pyproject.toml, else from the servers that `perdure dev` runs in this folder or one above.
-PERDURE_DEBUG=1 shows the traceback of an error.
+Settings come from the environment (PERDURE_TEMPORAL_ADDRESS, PERDURE_DATABASE_URL, PERDURE_TENANT, ...),
+else from \\[tool.perdure] in pyproject.toml, else they are the servers that `perdure dev` has started in this folder
+or one above. PERDURE_DEBUG=1 shows where an error came from.
 """
 
 
 def code_of(error: BaseException) -> int:
     """The exit code for an error that ended a command."""
+    if isinstance(error, ReaderGone):
+        return READER_GONE
     if isinstance(error, typer.TyperException | UserError):
         return USAGE
     if isinstance(error, ServerError):
@@ -37,14 +45,19 @@ def code_of(error: BaseException) -> int:
     return CANCELLED if isinstance(error, RunCancelled) else FAILED
 
 
-def line_of(error: BaseException) -> str:
-    """What to say of an error: what was wrong and what to do."""
+def type_of(error: BaseException) -> str:
+    """The error's type as programs see it; every wrong command line is one type."""
+    return "UsageError" if isinstance(error, typer.TyperException) else type(error).__name__
+
+
+def message_of(error: BaseException) -> str:
+    """What was wrong and what to do."""
     if isinstance(error, typer.TyperException):
         return error.format_message()
     if isinstance(error, PerdureError):
         return str(error) or type(error).__name__
     shown = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{shown} (a fault of Perdure or of the app; {DEBUG_VARIABLE}=1 shows where)"
+    return f"{shown} (unexpected; with {DEBUG_VARIABLE}=1 the traceback is shown)"
 
 
 def is_debugging() -> bool:

@@ -118,7 +118,7 @@ def storage_errors(path: Path) -> Generator[None]:
             raise EmbeddedError(f"The disk of {path} is full. Free some space. ({error})") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise EmbeddedError(
-                f"{path} is not writable by user {_user_name(os.geteuid())}{_owner_of(path)}: {error}. "
+                f"{path} cannot be read and written by user {_user_name(os.geteuid())}{_owner_of(path)}: {error}. "
                 "Use a folder of your own, or run as the user who made it."
             ) from error
         raise EmbeddedError(f"{path} cannot be used: {error}") from error

@@ -21,7 +21,7 @@ import asyncpg
 from perdure.embedded.account import Account, account_for, let_pass, let_read, running_as
 from perdure.embedded.folder import Folder
 from perdure.embedded.ports import HOST
-from perdure.embedded.process import Kind, clean_environment, works_on
+from perdure.embedded.process import Kind, clean_environment, pids, works_on
 from perdure.embedded.record import write_private
 from perdure.embedded.server import StillStarting
 from perdure.embedded.wheel import missing, program_version, require_same_or_older
@@ -103,6 +103,8 @@ class Postgres:
             await self._query(port, DATABASE, "select 1")
         except asyncpg.CannotConnectNowError as error:
             raise StillStarting from error
+        except asyncpg.TooManyConnectionsError:
+            return True  # it is busy, which is no reason to start it anew
         except asyncpg.InvalidCatalogNameError:
             await self._query(port, "postgres", f"create database {DATABASE}")
         except asyncpg.DiskFullError as error:
@@ -127,14 +129,18 @@ class Postgres:
     def _remove_stale_pid(self) -> None:
         """Remove `postmaster.pid` unless its process is a live PostgreSQL of this folder.
 
-        PostgreSQL itself takes any live process of that pid for its own, even a zombie, and refuses to start.
+        PostgreSQL itself takes any live process of that pid for its own, even a zombie, and refuses to start. The file
+        is empty if the machine stopped while it was written, or if a server is writing it right now.
         """
         file = self.data / "postmaster.pid"
         if not file.exists():
             return
-        pid = file.read_text(errors="replace").partition("\n")[0].strip()
-        if pid.isdecimal() and works_on(int(pid), self.kind, self.data):
-            raise EmbeddedError(f"A PostgreSQL already runs on {self.data} as process {pid}. End it and start again.")
+        named = file.read_text(errors="replace").partition("\n")[0].strip()
+        for pid in [int(named)] if named.isdecimal() else pids():
+            if works_on(pid, self.kind, self.data):
+                raise EmbeddedError(
+                    f"A PostgreSQL already runs on {self.data} as process {pid}. End it and start again."
+                )
         file.unlink()
 
     def _admit(self, account: Account) -> None:

@@ -112,10 +112,10 @@ def clean_environment() -> dict[str, str]:
 
 def find(kind: Kind, data: Path) -> ServerProcess | None:
     """Return the server that runs on `data`, whoever started it."""
-    found = [server for pid in _pids() if (server := recognise(pid, kind, data)) is not None]
+    found = [server for pid in pids() if (server := recognise(pid, kind, data)) is not None]
     # PostgreSQL's children carry its command line for a moment after the fork.
-    pids = {server.pid for server in found}
-    return next((server for server in found if _parent(server.pid) not in pids), None)
+    ids = {server.pid for server in found}
+    return next((server for server in found if _parent(server.pid) not in ids), None)
 
 
 def recognise(pid: int, kind: Kind, data: Path) -> ServerProcess | None:
@@ -125,6 +125,11 @@ def recognise(pid: int, kind: Kind, data: Path) -> ServerProcess | None:
     if started is None or port is None or not port.isdecimal() or _value(arguments, kind.data_flag) is None:
         return None
     return ServerProcess(kind, pid, started, int(port)) if works_on(pid, kind, data) else None
+
+
+def pids() -> list[int]:
+    """Return the ids of all processes."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 
 def works_on(pid: int, kind: Kind, data: Path) -> bool:
@@ -170,10 +175,6 @@ def _send(server: ServerProcess, number: signal.Signals) -> None:
             os.kill(server.pid, number)
         except ProcessLookupError:
             return  # it ended in between
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 
 def _command_line(pid: int) -> list[str]:

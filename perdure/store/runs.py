@@ -124,20 +124,20 @@ class Ending:
     partial_body: bytes | None = None
 
 
-async def end_run(database: Database, writer: Writer, ending: Ending, pending: Sequence[JSONObject]) -> str:
+async def end_run(database: Database, writer: Writer, ending: Ending, pending: Sequence[JSONObject]) -> JSONObject:
     """End a run, whatever it left open.
 
     Returns:
-        The status it has: another than asked for if it had ended before; "gone" if the session is deleted.
+        `kind`: "won"; "gone" if the session is deleted; "stored" if the run had ended before, which may have been
+        otherwise: then also its status, at, step, usage, cycles and error.
     """
-    answer = await database.call(
+    return await database.call(
         "end_run_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
         None if ending.error is None else escaped_json(ending.error), escaped_json(ending.usage), ending.cycles,
         ending.step, ending.now, ending.at, ending.settle_sha256, ending.settle,
         None if ending.partial is None else escaped_json(ending.partial), ending.partial_body,
         escaped_json(ending.event), escaped_json(list(pending)),
     )  # fmt: skip
-    return str(answer.get("status") or answer["kind"])
 
 
 async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:

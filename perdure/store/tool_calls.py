@@ -23,6 +23,7 @@ class CallState:
         sha256: of the result's JSON.
         size: bytes of the result's JSON.
         duration_ms: milliseconds the tool took.
+        attempt: the one that stored the result.
     """
 
     state: str
@@ -31,6 +32,7 @@ class CallState:
     sha256: str = ""
     size: int = 0
     duration_ms: int = 0
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +102,5 @@ def _state(state: str, answer: JSONObject) -> CallState:
         sha256=str(answer.get("sha256") or ""),
         size=int(cast("int | None", answer.get("size")) or 0),
         duration_ms=int(cast("int | None", answer.get("duration_ms")) or 0),
+        attempt=int(cast("int | None", answer.get("attempt")) or 0),
     )

@@ -130,7 +130,10 @@ class TemporalEffects:
             pending=self._outbox.take(),
         )
         handle = calls.start_generate(call, timeout_s=self.frame.spec.limits.model_timeout_s)
-        return self._take_answer(message, await self._finish(handle, call.pending))
+        result = await self._finish(handle, call.pending)
+        if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
+            self._outbox.put_back(call.pending)
+        return self._take_answer(message, result)
 
     def _take_answer(self, message: str, result: GenerateResult) -> AssistantMessage:
         self._check_kind(result.kind)

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -114,6 +115,22 @@ def supervisor(folder: Path) -> Generator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def postgres_by_hand(folder: Path) -> Generator[subprocess.Popen[bytes]]:
+    """A PostgreSQL on the data of `folder` that was not started as we do it."""
+    data = folder / ".perdure/postgres"
+    program = Postgres(Folder.of(folder), None).arguments(0)[0]
+    account = account_for(data)
+    if account:
+        let_pass(data, account)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [program, "-D", data, "-c", f"port={port}", "-c", "unix_socket_directories="]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=data, **running_as(account)) as process:
+        yield process
+        process.send_signal(signal.SIGINT)
 
 
 async def until(condition: Callable[[], bool], within_s: float = 20) -> None:
@@ -311,20 +328,14 @@ async def test_a_stale_pid_file_is_no_hindrance(project: Path, make: Make) -> No
 
 
 async def test_a_postgres_that_somebody_else_runs_is_let_be(project: Path) -> None:
-    """A live PostgreSQL on the data, started by hand without a port, is neither pushed aside nor joined."""
-    data = project / ".perdure/postgres"
-    program = Postgres(Folder.of(project), None).arguments(0)[0]
-    command = [program, "-D", data, "-c", "listen_addresses=", "-c", "unix_socket_directories="]
-    account = account_for(data)
-    if account:
-        let_pass(data, account)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=data, **running_as(account)) as by_hand:
-        pid_file = data / "postmaster.pid"
+    """A live PostgreSQL on the data, started by hand, is neither pushed aside nor joined."""
+    pid_file = project / ".perdure/postgres/postmaster.pid"
+    with postgres_by_hand(project) as by_hand:
         await until(pid_file.exists)
         with pytest.raises(EmbeddedError, match=f"already runs on .* as process {by_hand.pid}"):
             await EmbeddedServers(project).start()
         assert pid_file.exists()
-        by_hand.send_signal(signal.SIGINT)
+        assert by_hand.poll() is None
 
 
 async def test_lost_addresses_are_made_anew(project: Path, make: Make) -> None:

@@ -122,7 +122,7 @@ def test_a_normal_user_needs_its_own_folder_and_no_root(empty: Path) -> None:
         empty.chmod(0o755)
         shutil.chown(own, "nobody")
     refused, served = run(foreign, own, user="nobody" if IS_ROOT else "")
-    assert f"{foreign}/.perdure is not writable by user" in refused
+    assert f"{foreign}/.perdure cannot be read and written by user" in refused
     assert served == "served"
 
 

@@ -110,7 +110,7 @@ begin
         return json_build_object('kind', 'adopted', 'paused', v_head.paused, 'run', v_run.id, 'node', v_run.node_id,
             'start', v_run.start_position, 'epoch', v_head.discards, 'spec', v_run.spec,
             'message', v_input.message_id, 'message_sha', v_input.message_sha, 'execution', v_run.temporal_run_id,
-            'options', encode(v_input.options, 'base64'));
+            'started', v_run.started_at, 'options', encode(v_input.options, 'base64'));
     end if;
     if v_head.paused then
         return json_build_object('kind', 'nothing', 'paused', true);
@@ -147,7 +147,8 @@ begin
      where tenant_id = p_tenant and id = p_session;
     return json_build_object('kind', 'new', 'paused', false, 'run', v_input.run_id, 'node', v_node, 'start', v_start,
         'epoch', v_head.discards, 'spec', p_spec, 'message', v_input.message_id,
-        'message_sha', v_input.message_sha, 'execution', p_execution, 'options', encode(v_input.options, 'base64'));
+        'message_sha', v_input.message_sha, 'execution', p_execution, 'started', p_now,
+        'options', encode(v_input.options, 'base64'));
 end $$;
 
 -- Makes the tool-result message of a batch once its last call is done. Results are referred to by hash.
@@ -288,7 +289,7 @@ begin
          where tenant_id = p_tenant and session_id = p_session and message_id = p_message and index = p_index;
     end if;
     return json_build_object('state', v_call.state, 'is_error', v_call.is_error, 'sha256', v_call.result_sha256,
-        'size', v_call.result_bytes, 'duration_ms', v_call.duration_ms, 'answer', v_answer);
+        'size', v_call.result_bytes, 'duration_ms', v_call.duration_ms, 'attempt', v_call.attempt, 'answer', v_answer);
 end $$;
 
 -- Stores a tool's result; the last of a batch also makes the tool-result message.
@@ -322,7 +323,7 @@ begin
         select * into v_call from perdure.tool_calls
          where tenant_id = p_tenant and session_id = p_session and message_id = p_message and index = p_index;
         return json_build_object('kind', 'stored', 'is_error', v_call.is_error, 'sha256', v_call.result_sha256,
-            'size', v_call.result_bytes, 'duration_ms', v_call.duration_ms);
+            'size', v_call.result_bytes, 'duration_ms', v_call.duration_ms, 'attempt', v_call.attempt);
     end if;
     insert into perdure.payloads (tenant_id, session_id, sha256, bytes)
     values (p_tenant, p_session, p_sha, p_body) on conflict do nothing;
@@ -410,7 +411,8 @@ begin
     end if;
     select * into v_run from perdure.runs where tenant_id = p_tenant and session_id = p_session and id = p_run;
     if v_run.status in ('completed', 'failed', 'cancelled') then
-        return json_build_object('kind', 'stored', 'status', v_run.status);
+        return json_build_object('kind', 'stored', 'status', v_run.status, 'at', v_run.ended_at, 'step', v_run.step,
+            'usage', v_run.usage, 'cycles', v_run.cycles, 'error', v_run.error);
     end if;
     v_events := perdure.apply_v1(p_tenant, p_session, p_run, p_execution, p_pending);
     if p_partial is not null then

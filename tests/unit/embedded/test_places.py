@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import stat
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_damaged_record_is_no_record(tmp_path: Path, content: bytes) -> None:
 def test_every_setting_reaches_the_command_line(tmp_path: Path) -> None:
     """Temporal gets each dynamic setting as JSON: a string keeps its quotes."""
     arguments = Temporal(Folder.of(tmp_path)).arguments(7000)
-    pairs = set(zip(arguments, arguments[1:], strict=False))
+    pairs = set(pairwise(arguments))
     assert ("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"') in pairs
     assert ("--dynamic-config-value", "system.enableActivityEagerExecution=true") in pairs
     assert len(DYNAMIC_CONFIG) == sum(name == "--dynamic-config-value" for name in arguments) == 9

@@ -1,0 +1,42 @@
+"""The list of commands. A command's module is imported when it is run, so that `--help` need not wait for a client."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS = {
+    "dev": "Start all of it for this folder: servers, schema, worker. One terminal, one machine.",
+    "run": "Hand an agent its input and stream the answer; the run goes on whatever happens here.",
+    "sessions": "List, show, follow and control sessions.",
+    "runs": "Show a run.",
+    "waits": "List and answer what parked runs wait for.",
+    "worker": "Serve an app's agents until Ctrl-C or SIGTERM.",
+    "migrate": "Bring the database to this version's schema; harmless if it is there already.",
+    "doctor": "Check servers, schema and runs; exit with 1 if something is wrong.",
+}
+"""Module of `perdure.cli` to its one-line help."""
+
+
+class Commands(TyperGroup):
+    """The commands above, and what is registered besides."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        listed: dict[str, Any] = {name: TyperCommand(name, help=help) for name, help in COMMANDS.items()}
+        self.commands = {**listed, **self.commands}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is run. What is only listed in the help stays a name with a line of help."""
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str) -> Any:
+    """The command itself, with its parameters."""
+    app: typer.Typer = import_module(f"perdure.cli.{name}").app
+    return typer.main.get_command(app)

@@ -1,0 +1,43 @@
+"""Arguments and options that several commands share, and what each of them must be."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from perdure.errors import InvalidInput
+from perdure.uap.ids import is_uuid4
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on stdout.")]
+Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, for example agents:app.")]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only of this session.")]
+
+
+def checked_run_id(text: str) -> str:
+    """A run's id as a caller gave it.
+
+    Raises:
+        InvalidInput: no run can have it.
+    """
+    lowered = text.strip().lower()
+    if not is_uuid4(lowered):
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        raise InvalidInput(f"run id {shown!r} is not a UUIDv4; `perdure sessions show SESSION` lists a session's runs")
+    return lowered
+
+
+def checked_text(text: str, what: str) -> str:
+    """A value that must be text in the terminal's encoding.
+
+    Raises:
+        InvalidInput: it has bytes that are no text, or nothing but blanks.
+    """
+    if not text.strip():
+        raise InvalidInput(f"{what} is empty; leave it out, or give it a value")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} has bytes that are not UTF-8 text; check the terminal's encoding") from None
+    return text

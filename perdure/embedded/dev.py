@@ -1,0 +1,200 @@
+"""The one-command server: Temporal, PostgreSQL and a worker of one folder, watched over, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from perdure.embedded.servers import Addresses, EmbeddedServers, find_running
+from perdure.migrations.migrate import migrate
+from perdure.store.database import Database
+
+_PR_SET_PDEATHSIG = 1
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 10.0
+_STABLE_S = 10.0
+_POLL_S = 0.2
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Development:
+    """What `develop` is to run.
+
+    Attributes:
+        folder: the project; the servers' data are in its `.perdure`.
+        worker: the command line of the worker, which finds its servers by the environment.
+        patience: how long a worker that was told to stop may take; then it is killed.
+    """
+
+    folder: Path
+    worker: Sequence[str]
+    patience: timedelta
+
+
+async def develop(development: Development, say: Say) -> None:
+    """Run servers and worker until SIGINT, SIGTERM or SIGHUP; then stop the worker, then the servers.
+
+    A second signal kills a worker that takes its time.
+
+    Args:
+        development: what to run.
+        say: told, a line at a time, what a person should know.
+
+    Raises:
+        EmbeddedError: the servers cannot be had.
+        SchemaOutdated: the folder's database belongs to a newer version.
+    """
+    worker = Worker(development, say)
+    task = asyncio.current_task()
+    assert task is not None, "called in a task"
+
+    def stop() -> None:
+        if worker.is_stopping:
+            worker.kill()
+        elif not task.cancelling():
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with _servers(development.folder, say) as servers:
+            await _serve(servers, worker)
+
+
+@asynccontextmanager
+async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
+    """The folder's servers, migrated; stopped at the end of the block unless another process owns them."""
+    before = await asyncio.to_thread(find_running, folder)
+    servers = EmbeddedServers(folder)
+    say(f"starting Temporal and PostgreSQL in {folder / '.perdure'}")
+    async with servers:
+        if before == servers.addresses:
+            say("they were running already and are used as they are; another `perdure dev` here may share them")
+        database = Database(servers.addresses.database_url)
+        try:
+            old, new = await migrate(database)
+        finally:
+            await database.close()
+        if old != new:
+            say(f"the schema went from {old or 'nothing'} to revision {new}")
+        say(f"Temporal    {servers.addresses.temporal}")
+        say(f"PostgreSQL  {database.address}")
+        yield servers
+        say("stopping")
+    say("stopped")
+
+
+async def _serve(servers: EmbeddedServers, worker: Worker) -> None:
+    """Watch servers and worker; whichever of the two watches fails ends the other."""
+    try:
+        async with asyncio.TaskGroup() as watches:
+            watches.create_task(servers.supervise(), name="supervise servers")
+            watches.create_task(worker.keep(lambda: servers.addresses), name="keep worker")
+    except* Exception as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        await worker.stop()
+
+
+class Worker:
+    """The worker's process, started again whenever it ends or the servers have moved."""
+
+    def __init__(self, development: Development, say: Say) -> None:
+        """Prepare; nothing is started yet."""
+        self._development = development
+        self._say = say
+        self._process: asyncio.subprocess.Process | None = None
+        self.is_stopping = False
+
+    async def keep(self, addresses: Callable[[], Addresses]) -> None:
+        """Keep a worker running, until cancelled. One that ends soon after its start is waited with longer and longer."""
+        wait = _FIRST_WAIT_S
+        while True:
+            started = time.monotonic()
+            given = addresses()
+            process = self._process = await self._start(given)
+            while addresses() == given and not await _ended(process):
+                pass
+            if process.returncode is None:
+                self._say("the servers have moved; the worker starts again")
+                await self.stop()
+                continue
+            wait = _FIRST_WAIT_S if time.monotonic() - started > _STABLE_S else wait
+            self._say(f"the worker {_how(process.returncode)}; it starts again in {wait:g} s")
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT_S)
+
+    async def stop(self) -> None:
+        """Ask the worker to end what it has begun, and kill it if it takes too long."""
+        process, self.is_stopping = self._process, True
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                async with asyncio.timeout(self._development.patience.total_seconds()):
+                    await process.wait()
+            except TimeoutError:
+                self._say("the worker takes too long and is killed; its runs go on with the next one")
+                self.kill()
+                await process.wait()
+        self._process, self.is_stopping = None, False
+
+    def kill(self) -> None:
+        """Kill the worker and what its tools have started."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _start(self, addresses: Addresses) -> asyncio.subprocess.Process:
+        """Start it in a session of its own: a Ctrl-C in the terminal must not stop it before we say so."""
+        environment = os.environ | {
+            "PERDURE_TEMPORAL_ADDRESS": addresses.temporal,
+            "PERDURE_DATABASE_URL": addresses.database_url,
+        }
+        return await asyncio.create_subprocess_exec(
+            *self._development.worker,
+            cwd=self._development.folder,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+async def _ended(process: asyncio.subprocess.Process) -> bool:
+    """Wait a moment for the end of a process; tell whether it came."""
+    try:
+        async with asyncio.timeout(_POLL_S):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"ended with exit code {status}"
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel send this process SIGTERM when its parent dies, also by SIGKILL; Linux only.
+
+    Without it the worker of a killed `perdure dev` would go on to serve yesterday's code beside the next one's.
+
+    Args:
+        parent: the parent's process id; if it has died already, we end at once.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

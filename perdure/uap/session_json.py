@@ -1,0 +1,154 @@
+"""A session as one JSON document. Source: UAP-1.0 section 13.
+
+Pure: whoever has a session's parts, from wherever, gets its document here. Messages come as UPP's MessageJSON and are
+put in as they are, not copied: one message is in its thread and in every checkpoint of its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import cast
+
+from perdure.uap.checkpoint import CheckpointRecord
+from perdure.uap.ids import derive_id
+from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.timestamp import format_timestamp
+
+VERSION = "1.0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNode:
+    """One node of the thread tree.
+
+    Attributes:
+        id: the node's id.
+        parent: id of the node that it branched from; None for the root.
+        name: "main" for the root.
+        thread: id of the node's thread.
+        created_at: when the node was made.
+        messages: MessageJSON of the node's own thread, oldest first, without those of failed runs.
+        fork_index: how many messages of the parent's thread it goes on from; None for the root.
+        metadata: the node's own.
+    """
+
+    id: str
+    parent: str | None
+    name: str | None
+    thread: str
+    created_at: datetime
+    messages: Sequence[JSONObject] = ()
+    fork_index: int | None = None
+    metadata: JSONObject = field(default_factory=dict[str, JSONValue])
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCheckpoint:
+    """One checkpoint.
+
+    Attributes:
+        record: everything but the messages' bodies.
+        messages: MessageJSON of the run up to the checkpoint, the input first, also if the run failed later.
+        thread_length: messages that the node's thread held when the run began.
+    """
+
+    record: CheckpointRecord
+    messages: Sequence[JSONObject]
+    thread_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What a document is made of.
+
+    Attributes:
+        id: the session's id.
+        agent_id: its agent's id.
+        created_at: when the session was opened.
+        updated_at: when its last run ended.
+        nodes: the thread tree, parents before children; the one without a parent is the root.
+        current: id of the node that the next run works on.
+        checkpoints: oldest first.
+        metadata: the session's own.
+    """
+
+    id: str
+    agent_id: str
+    created_at: datetime
+    updated_at: datetime
+    nodes: Sequence[SessionNode]
+    current: str
+    checkpoints: Sequence[SessionCheckpoint] = ()
+    metadata: JSONObject = field(default_factory=dict[str, JSONValue])
+
+
+def session_json(parts: SessionParts) -> JSONObject:
+    """The SessionJSON of a session; equal parts give equal documents, keys in the same order.
+
+    Raises:
+        ValueError: there is no root, or more than one.
+    """
+    (root,) = (node for node in parts.nodes if node.parent is None)
+    return {
+        "version": VERSION,
+        "id": parts.id,
+        "agentId": parts.agent_id,
+        "createdAt": format_timestamp(parts.created_at),
+        "updatedAt": format_timestamp(parts.updated_at),
+        "threadTree": {
+            "rootId": root.id,
+            "currentId": parts.current,
+            "nodes": [_node_json(node, parts.nodes) for node in parts.nodes],
+        },
+        "checkpoints": [_checkpoint_json(parts.id, checkpoint) for checkpoint in parts.checkpoints],
+        "metadata": parts.metadata,
+    }
+
+
+def _node_json(node: SessionNode, nodes: Sequence[SessionNode]) -> JSONObject:
+    fork: JSONObject = {} if node.fork_index is None else {"forkIndex": node.fork_index}
+    return {
+        "id": node.id,
+        "parentId": node.parent,
+        "name": node.name,
+        "thread": _thread_json(node),
+        "children": [other.id for other in nodes if other.parent == node.id],
+        "metadata": {**node.metadata, **fork},
+    }
+
+
+def _thread_json(node: SessionNode) -> JSONObject:
+    created = format_timestamp(node.created_at)
+    last = str(node.messages[-1]["timestamp"]) if node.messages else created
+    return {
+        "id": node.thread,
+        "messages": list(node.messages),
+        "createdAt": created,
+        "updatedAt": max(created, last),  # of one form, so the texts are in the order of the times
+    }
+
+
+def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
+    record = checkpoint.record
+    return {
+        "id": record.id,
+        "sessionId": session,
+        "timestamp": record.at,
+        "step": record.step,
+        "threadId": record.node,
+        "state": {
+            "step": record.step,
+            "messages": list(checkpoint.messages),
+            "metadata": cast(JSONObject, record.metadata),
+        },
+        "subAgentStates": {},
+        "metadata": {
+            "stepId": derive_id(record.run, "step", record.step),
+            "runId": record.run,
+            "threadLength": checkpoint.thread_length,
+            "usage": cast(JSONObject, record.usage),
+            "cycles": record.cycles,
+        },
+    }

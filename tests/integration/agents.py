@@ -1,0 +1,109 @@
+"""Agents for tests. What they do is said by the input's JSON; what they did is in the ledger, written as it happens.
+
+Input: {"name": the test's own, "steps": rounds of tools, "calls": calls a round, "tool": which, "latency": seconds of a
+model call, "seconds": of a tool call, "size": bytes of arguments, text and results}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from typing import Any
+
+from perdure import App, agent
+from perdure.execution import loop
+from perdure.upp import LLMRequest, ToolCall, ToolContext, tool
+from perdure.upp.providers.script import Answer
+from perdure.upp.providers.scripted import scripted
+
+
+def write_ledger(kind: str, name: str, **data: Any) -> None:
+    """Append one line; O_APPEND makes lines of several processes whole."""
+    line = json.dumps({"kind": kind, "name": name, "pid": os.getpid(), "at": time.time(), **data}) + "\n"
+    with open(os.environ["PERDURE_TEST_LEDGER"], "a", encoding="utf-8") as ledger:
+        ledger.write(line)
+
+
+def _spec(request: LLMRequest) -> tuple[dict[str, Any], int]:
+    """The input's spec, and how many answers the model has given since."""
+    last = max(place for place, message in enumerate(request.messages) if message.type == "user")
+    given = sum(1 for message in request.messages[last:] if message.type == "assistant")
+    return json.loads(request.messages[last].text), given
+
+
+async def _model(request: LLMRequest) -> Answer:
+    spec, given = _spec(request)
+    write_ledger("model", spec["name"], number=given, history=len(request.messages))
+    if spec.get("latency"):
+        await asyncio.sleep(spec["latency"])
+    filler = "x" * spec.get("size", 0)
+    if given >= spec.get("steps", 1):
+        return Answer(text=spec.get("text", "done ") + filler)
+    calls = [
+        ToolCall(
+            f"call_{given}_{index}",
+            spec.get("tool", "at_most_once"),
+            {"name": spec["name"], "key": f"{given}.{index}", "seconds": spec.get("seconds", 0), "filler": filler},
+        )
+        for index in range(spec.get("calls", 1))
+    ]
+    return Answer(text=f"step {given} {filler}", tool_calls=calls)
+
+
+async def _work(kind: str, name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    write_ledger("tool", name, key=key, effect=kind, attempt=context.attempt, idempotency=context.idempotency_key)
+    await asyncio.sleep(seconds)
+    write_ledger("tool_done", name, key=key)
+    return f"{key} {filler}"
+
+
+@tool(effect="none")
+async def none(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """Has no effect."""
+    return await _work("none", name, key, seconds, filler, context)
+
+
+@tool(effect="idempotent")
+async def idempotent(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """Honours its key."""
+    return await _work("idempotent", name, key, seconds, filler, context)
+
+
+@tool
+async def at_most_once(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """The default."""
+    return await _work("at_most_once", name, key, seconds, filler, context)
+
+
+@tool(effect="once")
+async def once(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """Parks after an unknown outcome."""
+    return await _work("once", name, key, seconds, filler, context)
+
+
+@tool(effect="none")
+def blocking(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """A sync tool that heeds nothing."""
+    write_ledger("tool", name, key=key, effect="blocking", attempt=context.attempt)
+    time.sleep(seconds)
+    write_ledger("tool_done", name, key=key)
+    return f"{key} {filler}"
+
+
+@tool(effect="none", sequential=True)
+async def barrier(name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
+    """Runs alone."""
+    return await _work("barrier", name, key, seconds, filler, context)
+
+
+TOOLS = [none, idempotent, at_most_once, once, blocking, barrier]
+
+worker = agent(name="worker", model=scripted(_model), tools=TOOLS, execution=loop(max_iterations=5000))
+talker = agent(
+    name="talker",
+    model=scripted(["word " * 400], chunk_size=5, chunk_delay=0.05),
+    system="Talk slowly.",
+)
+app = App(agents=[worker, talker])

@@ -1,0 +1,248 @@
+"""SIGKILL at any moment: the run reaches one terminal state and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.store.waits import open_waits
+from perdure.testing.crash import CRASH_POINTS
+from tests.integration.facts import check_session, count_activities
+from tests.integration.stack import Stack, WorkerProcess, eventually
+
+RUN_POINTS = [
+    point for point in CRASH_POINTS if point.partition(".")[0] in ("begin_run", "generate", "call_tool", "end_run")
+]
+RECORD_POINTS = [point for point in CRASH_POINTS if point.startswith("record.")]
+EFFECTS = ["none", "idempotent", "at_most_once", "once"]
+
+
+def spec(**values: Any) -> dict[str, Any]:
+    """A spec with a name of its own."""
+    return {"name": uuid.uuid4().hex, **values}
+
+
+async def submit(sessions: Sessions, values: dict[str, Any], **options: Any) -> RunHandle:
+    """Hand in the spec as the input."""
+    return await sessions.submit("worker", json.dumps(values), **options)
+
+
+async def settle_waits(sessions: Sessions, session: str, answer: dict[str, Any]) -> int:
+    """Answer every open wait of a session."""
+    waits = await open_waits(sessions.database, sessions.tenant, session)
+    for wait in waits:
+        await sessions.answer(wait.id, answer, by="test")
+    return len(waits)
+
+
+async def finish(sessions: Sessions, handle: RunHandle, answer: dict[str, Any] | None = None) -> str:
+    """The terminal status; answers waits on the way."""
+    answered = answer or {"outcome": "unknown"}
+
+    async def ended() -> str | None:
+        await settle_waits(sessions, handle.session, answered)
+        status = (await handle.status()).status
+        return status if status in ("completed", "failed", "cancelled") else None
+
+    return await eventually(ended, seconds=60, what=f"the end of run {handle.id}")
+
+
+@pytest.mark.parametrize("point", RUN_POINTS)
+async def test_worker_dies_at_a_crash_point(stack: Stack, tmp_path: Path, point: str) -> None:
+    """A worker that dies right there loses nothing; another goes on."""
+    values = spec(steps=3, calls=2)
+    mark = str(tmp_path / "crashed")
+    first = WorkerProcess(stack, PERDURE_CRASH_AT=f"{point}", PERDURE_CRASH_ONCE=mark).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+        counts = await count_activities(sessions, handle.session)
+    assert counts == {"perdure.generate": 4, "perdure.call_tool": 6}
+    facts = await check_session(stack, handle.session, values["name"])
+    assert len(facts.messages) == 8
+    assert len(stack.entries(values["name"], "model")) <= 5
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("point", ["call_tool.running", "call_tool.ran", "call_tool.storing", "call_tool.stored"])
+async def test_effect_classes_decide_after_a_crash(stack: Stack, tmp_path: Path, point: str, effect: str) -> None:
+    """None and idempotent run again, at_most_once tells the model, once parks and asks; a stored result is kept."""
+    values = spec(steps=1, calls=1, tool=effect)
+    first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            if effect == "once" and point != "call_tool.stored":
+                await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
+                assert (await handle.status()).status == "parked"
+                await settle_waits(sessions, handle.session, {"outcome": "happened", "result": "seen by a person"})
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+    facts = await check_session(stack, handle.session, values["name"])
+    ran = len(stack.entries(values["name"], "tool"))
+    before = 0 if point == "call_tool.running" else 1
+    again = effect in ("none", "idempotent") and point != "call_tool.stored"
+    assert ran == before + (1 if again else 0)
+    result = facts.messages[2].message.to_json()["results"]
+    text = json.dumps(result)
+    if point != "call_tool.stored" and effect == "at_most_once":
+        assert "outcome of this call is not known" in text
+    if point != "call_tool.stored" and effect == "once":
+        assert "seen by a person" in text
+
+
+@pytest.mark.parametrize("point", RECORD_POINTS)
+async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: str) -> None:
+    """A pause that meets a crash is a pause all the same, and resumes."""
+    values = spec(steps=2, latency=0.3)
+    first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await eventually(_entries(stack, values, "model"))
+        await sessions.pause(handle.session, wait_s=0.1)
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            await _until_event(handle, "run.parked")
+            assert (await handle.status()).status == "parked"
+            assert (await sessions.resume(handle.session, wait_s=10)).state == "resumed"
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+    facts = await check_session(stack, handle.session, values["name"])
+    kinds = [event.type for event in facts.events]
+    assert kinds.count("session.paused") == 1 and kinds.count("run.parked") == 1 and kinds.count("run.resumed") == 1
+
+
+@pytest.mark.parametrize("moment", ["model", "tool"])
+async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None:
+    """SIGKILL in the middle of a model call or of a tool."""
+    values = spec(steps=2, latency=1.0 if moment == "model" else 0.0, seconds=1.0 if moment == "tool" else 0.0)
+    first = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await eventually(_entries(stack, values, moment))
+        first.kill()
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+    await check_session(stack, handle.session, values["name"])
+
+
+async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
+    """A paused run stays paused over a kill, and goes on when it is resumed."""
+    values = spec(steps=2, latency=0.2)
+    first = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await eventually(_entries(stack, values, "model"))
+        assert (await sessions.pause(handle.session)).state == "paused"
+        await _until_event(handle, "run.parked")
+        first.kill()
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            bought = len(stack.entries(values["name"], "model"))
+            assert (await sessions.resume(handle.session, wait_s=10)).state == "resumed"
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+    assert len(stack.entries(values["name"], "model")) == 3 and bought == 1
+    await check_session(stack, handle.session, values["name"])
+
+
+async def test_worker_killed_among_twenty_runs(stack: Stack) -> None:
+    """SIGKILL with 20 runs in flight: each ends once, none is lost or doubled."""
+    all_values = [spec(steps=4, calls=2, latency=0.1, seconds=0.1) for _ in range(20)]
+    first = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        handles = [await submit(sessions, values) for values in all_values]
+
+        async def halfway() -> bool:
+            return sum(len(stack.entries(values["name"], "model")) for values in all_values) >= 40
+
+        await eventually(halfway)
+        first.kill()
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            statuses = await asyncio.gather(*(finish(sessions, handle) for handle in handles))
+        finally:
+            second.kill()
+    assert statuses == ["completed"] * 20
+    for handle, values in zip(handles, all_values, strict=True):
+        await check_session(stack, handle.session, values["name"])
+    bought = sum(len(stack.entries(values["name"], "model")) for values in all_values)
+    assert bought <= 20 * 5 + 20
+
+
+@pytest.mark.parametrize("servers", [("temporal",), ("postgres",), ("temporal", "postgres")])
+async def test_servers_killed_under_runs(stack: Stack, servers: tuple[str, ...]) -> None:
+    """SIGKILL of Temporal, of PostgreSQL and of both, with runs in flight; both come back and the runs end."""
+    all_values = [spec(steps=6, calls=2, latency=0.1, seconds=0.05) for _ in range(5)]
+    worker = WorkerProcess(stack).wait_ready()
+    try:
+        async with stack.connect() as sessions:
+            handles = [await submit(sessions, values) for values in all_values]
+
+            async def halfway() -> bool:
+                return sum(len(stack.entries(values["name"], "model")) for values in all_values) >= 10
+
+            await eventually(halfway)
+            for name in servers:
+                stack.kill(name)
+        async with stack.reconnect() as sessions:
+            again = [await sessions.run(handle.id) for handle in handles]
+            statuses = await asyncio.gather(*(finish(sessions, handle) for handle in again))
+    finally:
+        worker.kill()
+    assert statuses == ["completed"] * 5
+    for handle, values in zip(handles, all_values, strict=True):
+        await check_session(stack, handle.session, values["name"])
+
+
+async def test_everything_killed(stack: Stack) -> None:
+    """Worker, Temporal and PostgreSQL die together; after the restart the run ends as if nothing had been."""
+    values = spec(steps=4, calls=2, latency=0.1)
+    first = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await eventually(_entries(stack, values, "tool"))
+        for name in ("temporal", "postgres"):
+            stack.kill(name)
+        first.kill()
+    second = WorkerProcess(stack).wait_ready()
+    try:
+        async with stack.reconnect() as sessions:
+            assert await finish(sessions, await sessions.run(handle.id)) == "completed"
+    finally:
+        second.kill()
+    await check_session(stack, handle.session, values["name"])
+
+
+def _entries(stack: Stack, values: dict[str, Any], kind: str) -> Any:
+    async def found() -> list[dict[str, Any]]:
+        return stack.entries(values["name"], kind)
+
+    return found
+
+
+async def _until_event(handle: RunHandle, kind: str) -> None:
+    async with asyncio.timeout(20):
+        async for event in handle.events():
+            if event.type == kind:
+                return
