@@ -26,7 +26,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        listed: dict[str, Any] = {name: TyperCommand(name, help=help) for name, help in COMMANDS.items()}
+        listed: dict[str, Any] = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
         self.commands = {**listed, **self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from datetime import timedelta
@@ -20,7 +21,7 @@ from perdure.worker.registry import load_app
 
 _BEYOND_GRACE = timedelta(seconds=5)  # a worker ends itself 3 s after its grace time
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
@@ -33,6 +34,8 @@ def dev(target: Target) -> None:
     if settings.data_folder.name != NAME:
         raise InvalidInput(f"PERDURE_DATA_FOLDER is {str(settings.data_folder)!r}; its last part must be {NAME!r}")
     served = load_app(target)
+    if not len(served):
+        raise InvalidInput(f"{target} has no agents; App(agents=[...]) needs at least one")
     _say_what(served, settings)
     command = [sys.executable, "-m", "perdure.cli.main", "worker", target, "--parent", str(os.getpid())]
     development = Development(settings.data_folder.parent, command, settings.shutdown_grace + _BEYOND_GRACE)
@@ -40,7 +43,8 @@ def dev(target: Target) -> None:
 
 
 def _say(line: str) -> None:
-    say(f"perdure dev: {line}", style="")
+    with contextlib.suppress(OSError):  # a closed terminal must not keep us from stopping what we started
+        say(f"perdure dev: {line}", style="")
 
 
 def _say_what(served: App, settings: Settings) -> None:

@@ -20,17 +20,18 @@ READER_GONE = 141
 DEBUG_VARIABLE = "PERDURE_DEBUG"
 EPILOG = """
 Exit codes:
-0 done ·
-1 the run failed, or doctor found something ·
-2 the command, or a value in it, cannot be used or names what does not exist ·
-3 a server does not answer, has another version's schema, or cannot be started ·
-4 the run was cancelled ·
-130 interrupted by Ctrl-C ·
+0 done;
+1 the run failed, or doctor found something;
+2 the command or a value in it cannot be used, or names what does not exist;
+3 a server does not answer or cannot be started, or has another schema;
+4 the run was cancelled;
+130 interrupted by Ctrl-C;
 141 the reader of the output went away.
 
-Settings come from the environment (PERDURE_TEMPORAL_ADDRESS, PERDURE_DATABASE_URL, PERDURE_TENANT, ...),
-else from \\[tool.perdure] in pyproject.toml, else they are the servers that `perdure dev` has started in this folder
-or one above. PERDURE_DEBUG=1 shows where an error came from.
+Settings come from the environment (PERDURE_TEMPORAL_ADDRESS,
+PERDURE_DATABASE_URL, PERDURE_TENANT, ...), else from \\[tool.perdure] in
+pyproject.toml. Without addresses the servers are those that `perdure dev`
+has started in this folder or one above. PERDURE_DEBUG=1 shows tracebacks.
 """
 
 

@@ -1,4 +1,4 @@
-"""`perdure`: every command, and the end of the process."""
+"""`perdure`: the entry point. One command is run, and the process ends with a documented exit code."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import os
 import sys
 import traceback
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from perdure.cli import exits, serving
+from perdure.cli import exits
+from perdure.cli.commands import Commands
+from perdure.cli.output import ReaderGone, put, put_json
 
 app = typer.Typer(
-    name="perdure",
+    cls=Commands,
     help="Run AI agents that outlive their processes.",
     epilog=exits.EPILOG,
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,
 )
-app.command()(serving.worker)
-app.command()(serving.migrate)
 
 
 @app.command()
@@ -39,7 +39,7 @@ def demo(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"perdure {version('perdure')}")
+        put(f"perdure {version('perdure')}\n")
         raise typer.Exit
 
 
@@ -53,34 +53,48 @@ def perdure(
 
 
 def main() -> NoReturn:
-    """Run one command and leave, with the exit code that `exits` documents.
+    """Run one command and leave.
 
     The process ends by `os._exit`: Temporal's client has died with a segmentation fault in the interpreter's clean-up.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    code = _run()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show must not end a command
+    code = _run(sys.argv[1:])
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
-            code = exits.READER_GONE
+        except OSError:
+            code = code or exits.READER_GONE
     os._exit(code)
 
 
-def _run() -> int:
+def _run(arguments: list[str]) -> int:
     try:
-        answer: object = app(standalone_mode=False)
+        answer: object = app(arguments, prog_name="perdure", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return exits.INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else exits.FAILED
-    except Exception as error:  # noqa: BLE001 -- the edge: what is not caught here is shown as a traceback
-        if exits.is_debugging():
-            traceback.print_exc()
-        sys.stderr.write(f"error: {exits.line_of(error)}\n")
+    except Exception as error:  # noqa: BLE001 - the edge of the process: told in one line, with the code that it means
+        _tell(error, as_json="--json" in arguments)
         return exits.code_of(error)
     return answer if isinstance(answer, int) else exits.OK
+
+
+def _tell(error: Exception, *, as_json: bool) -> None:
+    """Say what ended the command: a line for people, and for programs the document that they wait for."""
+    if isinstance(error, ReaderGone):
+        return
+    if exits.is_debugging():
+        traceback.print_exception(error)
+    message = exits.message_of(error)
+    if message:  # empty where the help was shown instead
+        sys.stderr.write(f"error: {message}\n")
+    if as_json:
+        put_json({"error": {"type": exits.type_of(error), "message": message}})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from perdure.cli.parameters import AsJson
 from perdure.config import load_settings
 from perdure.migrations import migrate as migrations
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from perdure.embedded.dev import end_with_parent
 from perdure.worker.main import serve
 from perdure.worker.registry import load_app
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from perdure.embedded.folder import NAME
 from perdure.embedded.servers import Addresses, EmbeddedServers, find_running
 from perdure.migrations.migrate import migrate
 from perdure.store.database import Database
@@ -60,25 +61,27 @@ async def develop(development: Development, say: Say) -> None:
     assert task is not None, "called in a task"
 
     def stop() -> None:
-        if worker.is_stopping:
-            worker.kill()
-        elif not task.cancelling():
+        if not task.cancelling():
             task.cancel()
+            say("stopping the worker, then the servers")
+        elif worker.is_stopping:
+            worker.kill()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
         async with _servers(development.folder, say) as servers:
             await _serve(servers, worker)
+    say("stopped")
 
 
 @asynccontextmanager
 async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
     """The folder's servers, migrated; stopped at the end of the block unless another process owns them."""
-    before = await asyncio.to_thread(find_running, folder)
-    servers = EmbeddedServers(folder)
-    say(f"starting Temporal and PostgreSQL in {folder / '.perdure'}")
-    async with servers:
+    place = folder / NAME
+    before = await asyncio.to_thread(find_running, folder) if place.is_dir() else None
+    say(f"starting Temporal and PostgreSQL in {place}")
+    async with EmbeddedServers(folder) as servers:
         if before == servers.addresses:
             say("they were running already and are used as they are; another `perdure dev` here may share them")
         database = Database(servers.addresses.database_url)
@@ -91,8 +94,6 @@ async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
         say(f"Temporal    {servers.addresses.temporal}")
         say(f"PostgreSQL  {database.address}")
         yield servers
-        say("stopping")
-    say("stopped")
 
 
 async def _serve(servers: EmbeddedServers, worker: Worker) -> None:
@@ -101,7 +102,7 @@ async def _serve(servers: EmbeddedServers, worker: Worker) -> None:
         async with asyncio.TaskGroup() as watches:
             watches.create_task(servers.supervise(), name="supervise servers")
             watches.create_task(worker.keep(lambda: servers.addresses), name="keep worker")
-    except* Exception as errors:
+    except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
         await worker.stop()
@@ -164,7 +165,6 @@ class Worker:
         }
         return await asyncio.create_subprocess_exec(
             *self._development.worker,
-            cwd=self._development.folder,
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,

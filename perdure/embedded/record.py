@@ -36,6 +36,13 @@ class ServersRecord(BaseModel):
     temporal: TemporalRecord | None = None
     postgres: PostgresRecord | None = None
 
+    def stopped(self) -> ServersRecord:
+        """Return what remains when both have ended: ports and password, without process ids."""
+        return ServersRecord(
+            temporal=self.temporal.model_copy(update={"pid": None}) if self.temporal else None,
+            postgres=self.postgres.model_copy(update={"pid": None}) if self.postgres else None,
+        )
+
 
 def read_record(path: Path) -> ServersRecord:
     """Return what is recorded; an empty record if nothing is, or if the file is damaged.

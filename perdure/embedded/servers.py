@@ -75,16 +75,15 @@ class EmbeddedServers:
         self._processes: list[ServerProcess] = []
         self.pids = {}
         self._owning_process = 0
+        self._wanted = False  # between start and stop: a supervision that is late brings nothing back
 
     async def __aenter__(self) -> EmbeddedServers:
-        """Start."""
         await self.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
         await self.stop()
 
     async def start(self) -> Addresses:
@@ -94,14 +93,17 @@ class EmbeddedServers:
             EmbeddedError: they cannot be had; nothing that this call started is left running.
         """
         await in_thread(self._folder.open)
+        self._wanted = True
         try:
-            return await self._bring_up()
+            await self._bring_up()
+            return self.addresses
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Stop the servers if this object owns them; they get 10 s to end cleanly, then they are killed."""
+        self._wanted = False
         if self._ownership is not None:
             waited = "a start is under way and takes too long"
             try:
@@ -118,13 +120,14 @@ class EmbeddedServers:
         Raises:
             EmbeddedError: it could not be started five times in a row, over some three seconds.
         """
-        if not self._processes:
+        if not self._wanted:
             await self.start()
         soon = 0  # deaths in a row that came soon after the start
         since = time.monotonic()
         while True:
-            while all(process.is_alive() for process in self._processes):
-                self._become_owner()
+            while not self._wanted or all(process.is_alive() for process in self._processes):
+                if self._wanted:
+                    self._become_owner()
                 await asyncio.sleep(_POLL_S)
             soon = soon + 1 if time.monotonic() - since < _STABLE_S else 0
             await asyncio.sleep(min(soon * _WAIT_S, _LONGEST_WAIT_S))
@@ -145,13 +148,13 @@ class EmbeddedServers:
                 _logger.warning("embedded.server_restarted name=%s", dead)
                 return
 
-    async def _bring_up(self) -> Addresses:
+    async def _bring_up(self) -> None:
         waited = f"Another process has been starting or stopping the servers of {self._folder.path} for too long."
         with storage_errors(self._folder.path):
             async with locks.locked(self._folder.start_lock, within=_OTHERS_START, otherwise=waited):
-                self._become_owner()
-                await self._bring_up_both(await in_thread(lambda: read_record(self._folder.record)))
-        return self.addresses
+                if self._wanted:
+                    self._become_owner()
+                    await self._bring_up_both(await in_thread(lambda: read_record(self._folder.record)))
 
     async def _bring_up_both(self, last: ServersRecord) -> None:
         postgres = Postgres(self._folder, last.postgres.url if last.postgres else None)
@@ -196,13 +199,9 @@ class EmbeddedServers:
         known = {server.pid: server for server in (*self._processes, *found) if server is not None}
         end(list(known.values()), grace=GRACE)
         record = read_record(self._folder.record)
-        stopped = ServersRecord(
-            temporal=record.temporal.model_copy(update={"pid": None}) if record.temporal else None,
-            postgres=record.postgres.model_copy(update={"pid": None}) if record.postgres else None,
-        )
         try:
-            if stopped != record:
-                write_private(self._folder.record, stopped.model_dump_json(indent=2))
+            if record != record.stopped():
+                write_private(self._folder.record, record.stopped().model_dump_json(indent=2))
         except OSError as error:  # a full disk; the pids that stay in it are recognised as dead
             _logger.warning("embedded.record_not_written path=%s error=%s", self._folder.record, error)
         self._disown()

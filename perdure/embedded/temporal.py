@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -107,8 +108,7 @@ class Temporal:
         if not answers(port):
             return False
         try:
-            # A runtime of our own: the process' default one stays for the application to configure.
-            client = await Client.connect(self.address(port), runtime=Runtime(telemetry=TelemetryConfig()))
+            client = await Client.connect(self.address(port), runtime=_runtime())
             await _keep_for(client, RETENTION)
             cluster = await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), timeout=_PROBE)
         except (RPCError, RuntimeError):  # a refused connection is a plain RuntimeError
@@ -139,6 +139,15 @@ async def _keep_for(client: Client, retention: timedelta) -> None:
         wanted.FromTimedelta(retention)
         config = NamespaceConfig(workflow_execution_retention_ttl=wanted)
         await service.update_namespace(UpdateNamespaceRequest(namespace=NAMESPACE, config=config), timeout=_PROBE)
+
+
+@cache
+def _runtime() -> Runtime:
+    """Return a runtime of our own: the process' default one stays for the application to configure.
+
+    There is only one, since the threads of a runtime are never given back.
+    """
+    return Runtime(telemetry=TelemetryConfig())
 
 
 def _program() -> Path:

@@ -7,11 +7,11 @@ from bisect import bisect_left
 from sqlalchemy import select
 
 from perdure.activities.convert import converter
+from perdure.store import tables
 from perdure.store.checkpoints import list_checkpoints
 from perdure.store.database import Database
 from perdure.store.messages import StoredMessage, read_messages
 from perdure.store.sessions import NodeRow, SessionRow, read_nodes, read_session
-from perdure.store.tables import messages
 from perdure.uap.checkpoint import CheckpointRecord
 from perdure.uap.ids import root_node_id
 from perdure.uap.session_json import SessionCheckpoint, SessionNode, SessionParts, session_json
@@ -107,6 +107,7 @@ def _checkpoint(record: CheckpointRecord, thread: _Thread) -> SessionCheckpoint:
 
 
 async def _read_discarded(database: Database, key: SessionKey) -> set[str]:
+    messages = tables.messages
     query = select(messages.c.id).where(
         messages.c.tenant_id == key.tenant, messages.c.session_id == key.session, messages.c.discarded
     )

@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import asyncpg
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import URL, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -62,6 +63,7 @@ class Database:
             json_serializer=escaped_json,
             json_deserializer=read_json,
         )
+        event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
 
     @property
     def address(self) -> str:
@@ -83,7 +85,13 @@ class Database:
         """The driver's own connection, outside any transaction."""
         async with self._engine.connect() as connection:
             raw = await connection.get_raw_connection()
-            yield cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+            driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+            try:
+                yield driver
+            except BaseException:
+                if driver.is_closed():
+                    await connection.invalidate()
+                raise
 
     async def call(self, function: str, *arguments: Any) -> JSONObject:
         """Call one of the store's SQL functions; its transaction is its own.
@@ -100,6 +108,13 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def _refuse_closed(connection: DBAPIConnection, _record: object, _proxy: object) -> None:
+    """Have the pool replace its connections when one has died while it was idle."""
+    driver = cast("asyncpg.Connection[asyncpg.Record]", cast(Any, connection).driver_connection)
+    if driver.is_closed():
+        raise InvalidatePoolError("the server closed this connection")
 
 
 def is_away(error: BaseException) -> bool:

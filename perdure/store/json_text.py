@@ -1,8 +1,8 @@
 r"""JSON for json columns: ASCII text that PostgreSQL takes and gives back with nothing changed.
 
-PostgreSQL refuses the escape of a lone surrogate. Such a one is written as U+FDD0, a code point that is no character,
-followed by its four hexadecimal digits; U+FDD0 itself is written the same way. NUL stays `\u0000`, which json (unlike
-jsonb) keeps as it is.
+PostgreSQL refuses the escape of a lone surrogate; and it keeps that of NUL, but then refuses to give out any field of
+that json. Such a one is written as U+FDD0, a code point that is no character, followed by its four hexadecimal digits;
+U+FDD0 itself is written the same way.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 
 _WRITE = re.compile(
-    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([dD][89a-fA-F][0-9a-fA-F]{2}|fdd0)"
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([dD][89a-fA-F][0-9a-fA-F]{2}|fdd0|0000)"
 )
 _READ = re.compile(r"\\\\|\\ufdd0([0-9a-fA-F]{4})")
 
@@ -24,7 +24,7 @@ def escaped_json(value: object) -> str:
         TypeError: something is not JSON.
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    if "\\ud" not in text and "\\ufdd0" not in text:
+    if "\\ud" not in text and "\\ufdd0" not in text and "\\u0000" not in text:
         return text
     return _WRITE.sub(lambda found: found[0] if found[1] is None else f"\\ufdd0{found[1]}", text)
 

@@ -34,16 +34,16 @@ CRASH_POINTS = (
 )
 """Before and after each store write and each report to Temporal; and before and after each effect."""
 
-_wanted = os.environ.get("PERDURE_CRASH_AT", "")
 _passed: Counter[str] = Counter()
 
 
 def crash_point(name: str) -> None:
     """Die here by SIGKILL if the environment says so."""
-    if not _wanted or _wanted.partition("#")[0] != name:
+    wanted = os.environ.get("PERDURE_CRASH_AT")
+    if not wanted or wanted.partition("#")[0] != name:
         return
     _passed[name] += 1
-    if _passed[name] != int(_wanted.partition("#")[2] or 1):
+    if _passed[name] != int(wanted.partition("#")[2] or 1):
         return
     mark = os.environ.get("PERDURE_CRASH_ONCE")
     if mark is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,7 +32,9 @@ class Stack:
     """Temporal and PostgreSQL of one folder, supervised: a server that is killed comes back by itself."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.servers = EmbeddedServers(folder)
+        self.zygote = Zygote()
         self.ledger = folder / "ledger.jsonl"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
@@ -56,6 +60,7 @@ class Stack:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        self.zygote.close()
 
     @property
     def addresses(self) -> Addresses:
@@ -66,13 +71,12 @@ class Stack:
         os.kill(self.servers.pids[name], signal.SIGKILL)
 
     @property
-    def environment(self) -> dict[str, str]:
+    def addressing(self) -> dict[str, str]:
+        """The environment by which a process finds these servers."""
         return {
-            **os.environ,
             "PERDURE_TEMPORAL_ADDRESS": self.addresses.temporal,
             "PERDURE_DATABASE_URL": self.addresses.database_url,
             "PERDURE_TEST_LEDGER": str(self.ledger),
-            "PYTHONPATH": str(ROOT),
         }
 
     @asynccontextmanager
@@ -103,60 +107,108 @@ class Stack:
         return [line for line in lines if line["name"] == run and kind in (None, line["kind"])]
 
 
-class WorkerProcess:
-    """A worker in a process group of its own."""
+class Zygote:
+    """The process that forks workers; see `tests.integration.zygote`."""
 
-    def __init__(self, stack: Stack, app: str = "tests.integration.agents:app", **environment: str) -> None:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "perdure.cli.main", "worker", app],
-            env={**stack.environment, **environment},
+            [sys.executable, "-m", "tests.integration.zygote"],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PERDURE_TEST_LEDGER": os.devnull},
             cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
         )
-        self.said: list[str] = []
-        self._ready = threading.Event()
+        self._born: queue.Queue[int] = queue.Queue()
+        self._codes: dict[int, int] = {}
+        self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stderr is not None
-        with self._process.stderr as lines:
-            for line in lines:
-                self.said.append(line)
-                if line.startswith("worker ready"):
-                    self._ready.set()
-        self._ready.set()
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            line = json.loads(text)
+            if "pid" in line:
+                self._born.put(line["pid"])
+            else:
+                with self._news:
+                    self._codes[line["dead"]] = line["code"]
+                    self._news.notify_all()
 
-    def wait_ready(self) -> WorkerProcess:
-        assert self._ready.wait(40), "the worker did not become ready"
-        assert self._process.poll() is None, "".join(self.said)
-        return self
+    def fork(self, **order: Any) -> int:
+        """Start a process and return its pid."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._born.get(timeout=30)
+
+    def code(self, pid: int) -> int | None:
+        """The exit code of a process that has ended."""
+        with self._news:
+            return self._codes.get(pid)
+
+    def wait(self, pid: int, seconds: float) -> int:
+        """Wait for the end of a process."""
+        with self._news:
+            assert self._news.wait_for(lambda: pid in self._codes, seconds), f"process {pid} did not end"
+            return self._codes[pid]
+
+    def close(self) -> None:
+        """End the forking process; its children must have ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._reader.join(10)
+        self._process.stdout.close()
+
+
+class WorkerProcess:
+    """`perdure worker` in a process group of its own."""
+
+    def __init__(self, stack: Stack, app: str = "tests.integration.agents:app", **environment: str) -> None:
+        self._zygote = stack.zygote
+        self._log = stack.folder / f"worker-{uuid.uuid4().hex}.log"
+        self._log.touch()
+        self.pid = self._zygote.fork(
+            environment={**stack.addressing, **environment},
+            arguments=["worker", app],
+            stderr=str(self._log),
+        )
+
+    @property
+    def said(self) -> str:
+        """What it has written to standard error."""
+        return self._log.read_text()
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        """Whether it has not ended."""
+        return self._zygote.code(self.pid) is None
+
+    def wait_ready(self) -> WorkerProcess:
+        """Return once it serves."""
+        end = time.monotonic() + 40
+        while "worker ready" not in self.said:
+            assert self.alive and time.monotonic() < end, self.said
+            time.sleep(0.02)
+        return self
 
     def kill(self) -> None:
         """SIGKILL to the whole process group."""
         if self.alive:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(10)
-        self._reader.join(10)
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait_dead(10)
 
     def wait_dead(self, seconds: float = 30) -> None:
         """Wait until the process has ended by itself, as at a crash point."""
-        self._process.wait(seconds)
-        self._reader.join(10)
+        self._zygote.wait(self.pid, seconds)
 
-    def terminate(self) -> int:
+    def terminate(self, seconds: float = 20) -> int:
         """SIGTERM, and the exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(20)
-        self._reader.join(10)
-        return code
+        os.kill(self.pid, signal.SIGTERM)
+        return self._zygote.wait(self.pid, seconds)
 
 
 async def eventually(check: Callable[[], Coroutine[Any, Any, T | None]], *, seconds: float = 30, what: str = "") -> T:

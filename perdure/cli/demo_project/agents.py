@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from perdure import App, agent
+from perdure.cli.demo_project.folder import SAMPLE
 from perdure.cli.demo_project.ledger import Ledger
 from perdure.cli.demo_project.model import auditor_model
 from perdure.cli.demo_project.tools import make_tools
@@ -15,7 +16,6 @@ from perdure.uap.agent import Agent
 AUDITOR = "auditor"
 FOLDER_VARIABLE = "PERDURE_DEMO_FOLDER"
 WORK_VARIABLE = "PERDURE_DEMO_WORK"
-SAMPLE = Path(__file__).parent / "sample"
 _MOST_ROUNDS = 60  # one listing, ten single reads, thirty of eight files each, one report; and room
 
 
@@ -32,5 +32,7 @@ def make_auditor(folder: Path, work: Path) -> Agent:
 
 
 app = App(
-    agents=[make_auditor(Path(os.environ.get(FOLDER_VARIABLE, SAMPLE)), Path(os.environ.get(WORK_VARIABLE, Path.cwd())))]
+    agents=[
+        make_auditor(Path(os.environ.get(FOLDER_VARIABLE, SAMPLE)), Path(os.environ.get(WORK_VARIABLE, Path.cwd())))
+    ]
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perdure.errors import InvalidInput
 
+SAMPLE = Path(__file__).parent / "sample"
 MOST_FILES = 1000
 MOST_BYTES = 256 * 1024
 _BINARY_BYTES = 8192  # as many as grep and git look at for a NUL

@@ -151,7 +151,7 @@ def _verdict(path: str, result: ToolResult) -> str:
     if not found:
         return "none"
     lines = ", ".join(str(finding.line) for finding in found[:5]) + (", …" if len(found) > 5 else "")
-    return f"{count_words(found)} (line {lines})"
+    return f"{count_words(found)} ({'line' if len(found) == 1 else 'lines'} {lines})"
 
 
 def _unread_reason(result: ToolResult) -> str:

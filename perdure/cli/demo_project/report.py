@@ -20,7 +20,7 @@ class Finding:
     Attributes:
         kind: the first of `KINDS` in the line.
         line: from 1.
-        text: the line from that word on.
+        text: the line from that word on, without the comment's closing mark.
     """
 
     path: str
@@ -59,7 +59,7 @@ def find_marks(path: str, text: str) -> list[Finding]:
     for number, line in enumerate(text.split("\n"), start=1):
         mark = _MARK.search(line)
         if mark is not None:
-            found.append(Finding(path, number, mark[1], " ".join(line[mark.start() :].split())))
+            found.append(Finding(path, number, mark[1], _without_closer(line[mark.start() :])))
     return found
 
 
@@ -75,6 +75,11 @@ def write_markdown(audit: Audit) -> str:
     if audit.left_out:
         parts.append("Not looked into: " + ", ".join(_code(name) for name in audit.left_out) + ".")
     return "\n\n".join(parts) + "\n"
+
+
+def one_line(text: str) -> str:
+    """Text that is safe on a terminal: no line breaks, escape sequences or other characters that do not print."""
+    return "".join(_shown(character) for character in text)
 
 
 def count_words(findings: Sequence[Finding]) -> str:
@@ -105,21 +110,29 @@ def _item(finding: Finding) -> str:
     return f"- line {finding.line}: {_code(text)}"
 
 
+def _without_closer(comment: str) -> str:
+    """A comment on one line, without what ends it in its language."""
+    text = " ".join(comment.split())
+    return text.removesuffix("*/").removesuffix("-->").rstrip()
+
+
 def _named(reasons: dict[str, str]) -> Iterable[str]:
     for path, reason in list(reasons.items())[:_MOST_NAMED]:
-        yield f"- {_code(path)}: {_one_line(reason)}"
+        yield f"- {_code(path)}: {one_line(reason)}"
     if len(reasons) > _MOST_NAMED:
         yield f"- and {len(reasons) - _MOST_NAMED} more"
 
 
 def _code(text: str) -> str:
     """Text as a code span, in which Markdown leaves every character alone, whatever it holds."""
-    shown = _one_line(text) or " "
+    shown = one_line(text) or " "
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * (longest + 1)
     space = " " if "`" in (shown[0], shown[-1]) else ""
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def _one_line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " if character.isspace() else "\N{REPLACEMENT CHARACTER}" for character in text)
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"

@@ -36,6 +36,7 @@ def make_tools(folder: Path, work: Path) -> list[Tool]:
 
         Args:
             path: as `list_files` gives it.
+            context: of this call.
         """
         ledger.note("tool", context.idempotency_key, "read_file")
         content = read_inside(folder, path)
@@ -49,6 +50,7 @@ def make_tools(folder: Path, work: Path) -> list[Tool]:
 
         Args:
             text: the whole report in Markdown.
+            context: of this call.
         """
         ledger.note("tool", context.idempotency_key, "write_report")
         data = text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,140 @@
+"""What the histories of a session's executions say of its runs, put together. Pure: who reads them is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure.activities.contracts import (
+    BeginRunResult,
+    CallToolInput,
+    CallToolResult,
+    EndRunResult,
+    GenerateInput,
+    GenerateResult,
+    RunFrame,
+    SessionInput,
+)
+from perdure.activities.history import Entry
+from perdure.errors import DamagedSession
+from perdure.uap.ids import results_id
+
+
+@dataclass(slots=True)
+class TakenRecord:
+    """A checkpoint's record, and the execution whose activity took it along first."""
+
+    record: dict[str, Any]
+    execution: str
+
+
+@dataclass(slots=True)
+class Asked:
+    """A model call. `answer` is what it returned, if it returned one."""
+
+    step: int
+    results: str
+    answer: GenerateResult | None = None
+
+
+@dataclass(slots=True)
+class RunHistory:
+    """One run.
+
+    Attributes:
+        frame: what stays the same for the whole run.
+        steps: started steps, each with the execution that was first to say so.
+        checkpoints: by id, in order.
+        asked: model calls by the id of their answer, in order.
+        called: tool calls that were scheduled, by answer and index, with the result that Temporal heard of.
+        end: what ended it, or None.
+        ended_in: the execution that ended it.
+    """
+
+    frame: RunFrame
+    steps: dict[int, str] = field(default_factory=dict[int, str])
+    checkpoints: dict[str, TakenRecord] = field(default_factory=dict[str, TakenRecord])
+    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    called: dict[tuple[str, int], CallToolResult | None] = field(
+        default_factory=dict[tuple[str, int], CallToolResult | None]
+    )
+    end: EndRunResult | None = None
+    ended_in: str = ""
+
+
+@dataclass(slots=True)
+class SessionHistory:
+    """All runs that histories tell of, and the bodies they name.
+
+    Attributes:
+        runs: by id, in order.
+        bodies: sha256 of messages' stored bodies by message id; "" where no history says it.
+        payloads: sha256 of tool results.
+    """
+
+    runs: dict[str, RunHistory] = field(default_factory=dict[str, RunHistory])
+    bodies: dict[str, str] = field(default_factory=dict[str, str])
+    payloads: set[str] = field(default_factory=set[str])
+
+    def hear(self, entries: Iterable[Entry]) -> None:
+        """Take in one execution; they come oldest first.
+
+        Raises:
+            DamagedSession: it names another hash for a message than a history before it.
+        """
+        run = ""
+        for entry in entries:
+            frame = _frame(entry)
+            if frame is not None:
+                run = frame.run
+                self.runs.setdefault(run, RunHistory(frame))
+                self._name(frame.message, frame.message_sha)
+            for record in entry.pending:
+                self._take(run, entry.execution, record)
+            if isinstance(entry.input, GenerateInput):
+                self._hear_answer(entry.input, entry.result)
+            elif isinstance(entry.input, CallToolInput):
+                self._hear_result(entry.input, entry.result)
+            elif isinstance(entry.result, EndRunResult) and entry.result.kind == "ended":
+                ended = self.runs[entry.result.run]
+                if ended.end is None:
+                    ended.end, ended.ended_in = entry.result, entry.execution
+
+    def _take(self, run: str, execution: str, record: dict[str, Any]) -> None:
+        if record["k"] == "step":
+            self.runs[run].steps.setdefault(record["step"], execution)
+            return
+        taken = record["r"]
+        self.runs[run].checkpoints.setdefault(taken["id"], TakenRecord(taken, execution))
+        for mark in taken["messages"]:
+            self._name(mark["id"], mark["sha256"])
+
+    def _hear_answer(self, call: GenerateInput, result: GenerateResult | None) -> None:
+        asked = self.runs[call.run].asked.setdefault(call.message, Asked(call.step, call.results))
+        if result is not None and result.message is not None:
+            asked.answer = result
+            self._name(call.message, result.sha256)
+
+    def _hear_result(self, call: CallToolInput, result: CallToolResult | None) -> None:
+        called = self.runs[call.run].called
+        place = (call.message, call.index)
+        called.setdefault(place, None)
+        if result is not None and result.kind == "result":
+            called[place] = result
+            self.payloads.add(result.sha256)
+            if result.batch_sha256 is not None:
+                self._name(results_id(call.run, call.step), result.batch_sha256)
+
+    def _name(self, message: str, sha256: str) -> None:
+        known = self.bodies.get(message) or sha256
+        if sha256 and known != sha256:
+            raise DamagedSession(f"histories name two hashes for message {message}: {known} and {sha256}")
+        self.bodies[message] = known
+
+
+def _frame(entry: Entry) -> RunFrame | None:
+    """The run that an entry begins, or goes on with."""
+    if isinstance(entry.input, SessionInput):
+        return entry.input.carried.frame if entry.input.carried is not None else None
+    return entry.result.frame if isinstance(entry.result, BeginRunResult) else None
