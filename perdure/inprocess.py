@@ -94,8 +94,8 @@ class _Effects:
         key = tool_call_key(answer_id(self._run, self.state.step), index)
         return await execute_tool(tool, call, ToolContext(call.tool_call_id, key, attempt=1))
 
-    async def end_step(self) -> None:
-        """Nothing to do: there is nobody to record a step boundary for."""
+    async def end_step(self, *, last: bool) -> None:
+        self.state.done = last
 
     def turn(self) -> Turn:
         return Turn(self.state.messages, self.state.tool_executions, self.state.usage, self.state.cycles)

@@ -38,6 +38,7 @@ class Progress:
         usage: TokenUsage JSON so far.
         cycles: model calls so far.
         metadata: the state's metadata.
+        done: the run needs no further step.
     """
 
     step: int
@@ -45,6 +46,7 @@ class Progress:
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
     cycles: int = 0
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

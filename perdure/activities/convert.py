@@ -1,7 +1,6 @@
 """Contracts to JSON and back. Fields that hold their default are not written: history is smaller, and older readers cope.
 
-The JSON itself is written with every non-ASCII character escaped, so that lone surrogates survive in a history that
-only knows UTF-8.
+Lone surrogates survive: a value that holds one is written with escapes, since a history knows only UTF-8.
 """
 
 from __future__ import annotations
@@ -23,6 +22,15 @@ from temporalio.converter import (
 converter = Converter(omit_if_default=True)
 
 
+def _encode(contract: object) -> bytes:
+    """UTF-8, or ASCII with escapes where the contract holds a lone surrogate."""
+    value: object = converter.unstructure(contract)
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
 class ContractPayloadConverter(JSONPlainPayloadConverter):
     """JSON for contracts; everything else as Temporal's own JSON converter has it."""
 
@@ -30,8 +38,9 @@ class ContractPayloadConverter(JSONPlainPayloadConverter):
         """See base class."""
         if isinstance(value, type) or not dataclasses.is_dataclass(value):
             return super().to_payload(value)
-        text = json.dumps(converter.unstructure(cast(object, value)), separators=(",", ":"), allow_nan=False)
-        return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=text.encode("ascii"))
+        return temporalio.api.common.v1.Payload(
+            metadata={"encoding": b"json/plain"}, data=_encode(cast(object, value))
+        )
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
         """See base class."""

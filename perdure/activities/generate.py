@@ -151,7 +151,7 @@ class Generate:
                     "effect": effect,
                 }
             )
-        usage = {name: value for name, value in response.usage.to_json().items() if name != "cycles"}
+        usage: JSONObject = {name: value for name, value in response.usage.to_json().items() if name != "cycles" and value}
         return AnswerRow(
             id=call.message,
             node=call.node,

@@ -99,6 +99,7 @@ def progress_of(record: dict[str, Any]) -> Progress:
         usage=record["usage"],
         cycles=record["cycles"],
         metadata=record["metadata"],
+        done=record.get("done", False),
     )
 
 

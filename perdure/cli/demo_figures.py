@@ -88,6 +88,7 @@ class Figures:
         stored: its rows.
         history: of its session.
         recovery_s: from the kill to the first effect of the next worker; None if there was no kill or no such effect.
+        start_s: how much of that the next worker took to start.
     """
 
     run: RunRow
@@ -95,6 +96,7 @@ class Figures:
     stored: Stored
     history: History
     recovery_s: float | None
+    start_s: float
 
     @property
     def bought(self) -> int:

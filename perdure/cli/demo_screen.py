@@ -110,7 +110,10 @@ class Screen:
             f"{history.events / steps:.1f} events and {history.size_bytes / steps:,.0f} bytes a step",
         }
         if figures.recovery_s is not None:
-            rows["recovery"] = f"{figures.recovery_s:.2f} s from the kill to the next worker's first effect"
+            rows["recovery"] = (
+                f"{figures.recovery_s:.2f} s from the kill to the next worker's first effect, "
+                f"{figures.start_s:.2f} s of them to start it"
+            )
         if run.started_at is not None and run.ended_at is not None:
             rows["run time"] = f"{(run.ended_at - run.started_at).total_seconds():.2f} s, recovery included"
         table = Table(box=None, pad_edge=False, show_header=False)

@@ -24,7 +24,6 @@ from perdure.store.database import Database
 from perdure.store.events import Event
 
 _KILL_AT_STEP = 5
-_KILL_MOMENTS = ("tool_execution_start", "tool_execution_end")  # an answer, or a tool's result, has just been stored
 _RUN_SECONDS = 180.0
 
 
@@ -162,6 +161,7 @@ class Demo:
             stored=await count_stored(self._sessions.database, key, handle.id),
             history=await measure_history(self._sessions.client, key),
             recovery_s=None if crash is None else crash.recovered_at - crash.at,
+            start_s=self._crew.current.start_s,
         )
         self._screen.figures(figures)
         return _problems(figures, has_report=report.is_file())
@@ -175,7 +175,10 @@ class Demo:
 
 
 def _is_moment(event: Event, kill_at: int) -> bool:
-    return event.type in _KILL_MOMENTS and event.step is not None and event.step >= kill_at
+    """Whether something has just been stored: the results of the chosen step, or what comes after them."""
+    if event.step is None or event.step < kill_at:
+        return False
+    return event.type == "tool_execution_end" or (event.type == "tool_execution_start" and event.step > kill_at)
 
 
 def _problems(figures: Figures, *, has_report: bool) -> list[str]:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,8 +46,10 @@ class Worker:
         self._said: list[str] = []
         self._ready = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name=f"read what worker {number} says")
+        self._began = time.monotonic()
         self.number = number
         self.pid = process.pid
+        self.start_s = 0.0
 
     async def _read(self) -> None:
         assert self._process.stderr is not None, "started with a pipe"
@@ -57,7 +60,7 @@ class Worker:
         self._ready.set()
 
     async def wait_ready(self) -> None:
-        """Return when it serves.
+        """Return when it serves, and note how long that took.
 
         Raises:
             ServerUnavailable: it has ended, or takes too long; the message holds what it said.
@@ -67,6 +70,7 @@ class Worker:
                 await self._ready.wait()
         if not any(line.startswith(_READY) for line in self._said):
             raise ServerUnavailable(f"the demo's worker did not start. It said:\n{self.said()}")
+        self.start_s = time.monotonic() - self._began
 
     def said(self) -> str:
         """The last lines that it wrote to its standard error."""

@@ -16,6 +16,7 @@ import typer
 
 from perdure.cli import exits
 from perdure.cli.commands import Commands
+from perdure.cli.logs import set_up_logs
 from perdure.cli.output import ReaderGone, put, put_json
 
 app = typer.Typer(
@@ -57,7 +58,7 @@ def main() -> NoReturn:
 
     The process ends by `os._exit`: Temporal's client has died with a segmentation fault in the interpreter's clean-up.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    set_up_logs()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show must not end a command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -33,6 +34,13 @@ def put(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         raise ReaderGone from None
+
+
+def is_reader_gone() -> bool:
+    """Tell whether stdout is a pipe that nobody reads any more; a write would tell too, but there may be none for long."""
+    watch = select.poll()
+    watch.register(sys.stdout, 0)
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in watch.poll(0))
 
 
 def put_text(text: str) -> None:

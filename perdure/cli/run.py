@@ -151,7 +151,7 @@ def _interrupted(handle: RunHandle | None, *, as_json: bool) -> int:
         message = "interrupted before the input was stored for sure; with --key it can be repeated safely"
         ids: JSONObject = {}
     else:
-        message, ids = f"interrupted; the run goes on. {_how_to_follow(handle)}", _ids(handle)
+        message, ids = f"interrupted; the run goes on, {_how_to_follow(handle)}", _ids(handle)
     say(message, style="")
     if as_json:
         put_json({**ids, "error": {"type": "Interrupted", "message": message}})
@@ -163,4 +163,4 @@ def _ids(handle: RunHandle) -> JSONObject:
 
 
 def _how_to_follow(handle: RunHandle) -> str:
-    return f"Follow it with `perdure sessions events {handle.session} --follow`"
+    return f"follow it with `perdure sessions events {handle.session} --follow`"

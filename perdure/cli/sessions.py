@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdure.cli.connection import Store, open_sessions, open_store
-from perdure.cli.output import in_short, iso, put, put_fields, put_json, put_json_line, put_table, say, visible
+from perdure.cli import event_log
+from perdure.cli.connection import open_sessions, open_store
+from perdure.cli.output import in_short, iso, put, put_fields, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionId, checked_run_id
 from perdure.cli.runs import run_json
 from perdure.cli.waits import wait_json
 from perdure.errors import InvalidInput
-from perdure.runtime.event_stream import EventStream
-from perdure.store.events import Event, read_events
 from perdure.store.runs import list_runs
 from perdure.store.sessions import SessionRow, list_sessions, read_nodes, read_session
 from perdure.store.waits import open_waits
-from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue
 
 if TYPE_CHECKING:  # takes long to import, and what only reads does without
     from perdure.runtime.sessions import Controlled, Sessions
-
-_PAGE = 1000
 
 app = typer.Typer(help="List, show, follow and control sessions.", no_args_is_help=True, add_completion=False)
 
@@ -133,47 +128,8 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Show a session's event log. With --follow, --json gives one document a line instead of one list."""
-    asyncio.run(_follow(session, after, as_json=as_json) if follow else _events(session, after, as_json=as_json))
-
-
-async def _events(session: str, after: int, *, as_json: bool) -> None:
-    async with open_store() as store:
-        key = store.key(session)
-        last = (await read_session(store.database, key)).last_seq
-        found: list[JSONValue] = []
-        while after < last and (page := await read_events(store.database, key, after=after, limit=_PAGE)):
-            after = page[-1].seq
-            if as_json:
-                found += [event.to_json() for event in page]
-            else:
-                put("".join(_line(event) for event in page))
-    if as_json:
-        put_json({"events": found})
-
-
-async def _follow(session: str, after: int, *, as_json: bool) -> None:
-    async with open_store() as store:
-        key = store.key(session)
-        await read_session(store.database, key)
-        await _show_as_they_come(store, key, after, as_json=as_json)
-
-
-async def _show_as_they_come(store: Store, key: SessionKey, after: int, *, as_json: bool) -> None:
-    stream = EventStream(store.database)
-    try:
-        async with aclosing(stream.follow(key, after=after)) as coming:
-            async for event in coming:
-                if as_json:
-                    put_json_line(event.to_json())
-                else:
-                    put(_line(event))
-    finally:
-        await stream.close()
-
-
-def _line(event: Event) -> str:
-    step = "" if event.step is None else event.step
-    return visible(f"{event.seq:>6}  {iso(event.at)}  {step:>4}  {event.type:<21} {in_short(event.data, 160)}") + "\n"
+    show_log = event_log.follow if follow else event_log.show
+    asyncio.run(show_log(session, after, as_json=as_json))
 
 
 @app.command()

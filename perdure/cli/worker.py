@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
+import signal
 from typing import Annotated
 
 import typer
@@ -10,9 +13,10 @@ import typer
 from perdure.cli.connection import known_addresses
 from perdure.cli.parameters import Target
 from perdure.config import load_settings
-from perdure.embedded.dev import end_with_parent
 from perdure.worker.main import serve
 from perdure.worker.registry import load_app
+
+_PR_SET_PDEATHSIG = 1
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +29,17 @@ def worker(
 ) -> int:
     """Serve an app's agents until Ctrl-C or SIGTERM."""
     if parent is not None:
-        end_with_parent(parent)
+        _end_with(parent)
     settings = load_settings(task_queue=task_queue)
     served = load_app(target)
     return asyncio.run(serve(served, settings, known_addresses(settings)))
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel send us SIGTERM when our parent dies, also by SIGKILL. Linux only, as the embedded servers are.
+
+    Else the worker of a killed `perdure dev` would go on to serve yesterday's code beside the next one's.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -19,7 +18,6 @@ from perdure.embedded.servers import Addresses, EmbeddedServers, find_running
 from perdure.migrations.migrate import migrate
 from perdure.store.database import Database
 
-_PR_SET_PDEATHSIG = 1
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 10.0
 _STABLE_S = 10.0
@@ -185,16 +183,3 @@ def _how(status: int) -> str:
     if status < 0:
         return f"was killed by {signal.Signals(-status).name}"
     return f"ended with exit code {status}"
-
-
-def end_with_parent(parent: int) -> None:
-    """Have the kernel send this process SIGTERM when its parent dies, also by SIGKILL; Linux only.
-
-    Without it the worker of a killed `perdure dev` would go on to serve yesterday's code beside the next one's.
-
-    Args:
-        parent: the parent's process id; if it has died already, we end at once.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)

@@ -115,13 +115,11 @@ class EmbeddedServers:
         self._processes = []
 
     async def supervise(self) -> None:
-        """Start a server again whenever it dies, until cancelled.
+        """Start a server again whenever it dies between `start` and `stop`; runs until cancelled.
 
         Raises:
             EmbeddedError: it could not be started five times in a row, over some three seconds.
         """
-        if not self._wanted:
-            await self.start()
         soon = 0  # deaths in a row that came soon after the start
         since = time.monotonic()
         while True:
@@ -145,7 +143,8 @@ class EmbeddedServers:
                 _logger.warning("embedded.restart_failed name=%s failures=%d", dead, failures)
                 await asyncio.sleep(min(_WAIT_S * 2 ** (failures - 1), _LONGEST_WAIT_S))
             else:
-                _logger.warning("embedded.server_restarted name=%s", dead)
+                if self._wanted:
+                    _logger.warning("embedded.server_restarted name=%s", dead)
                 return
 
     async def _bring_up(self) -> None:

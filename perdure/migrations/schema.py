@@ -23,7 +23,10 @@ async def check_schema(database: Database) -> None:
         if not is_away(error):
             raise
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ServerUnavailable(f"PostgreSQL at {database.address} does not answer: {reason}") from error
+        raise ServerUnavailable(
+            f"PostgreSQL at {database.address} does not answer: {reason}; "
+            "is it running? `perdure dev MODULE:APP` starts one"
+        ) from error
     if found != HEAD_REVISION:
         raise SchemaOutdated(
             f"the schema at {database.address} is at revision {found or 'none'}, this version needs "

@@ -90,7 +90,7 @@ async def _rebuild(
         made[tool_calls].extend(call_rows(run, kept, answers, known[tool_calls]))
     written = {table: await put_rows(connection, table, known[table], rows) for table, rows in made.items()}
     totals = session_totals(key, kept, logs, list((await read_rows(connection, runs, key)).values()))
-    await put_totals(connection, key, totals)
+    await put_totals(connection, key, kept, totals)
     return RebuildReport(
         runs=written[runs],
         checkpoints=written[checkpoints],

@@ -183,10 +183,12 @@ async def put_rows(
     return len(fresh) + len(wrong)
 
 
-async def put_totals(connection: AsyncConnection, key: SessionKey, totals: RowValues) -> None:
-    """Correct the session's row in these columns."""
-    query = update(sessions).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
-    await connection.execute(query.values(totals))
+async def put_totals(connection: AsyncConnection, key: SessionKey, kept: Kept, totals: RowValues) -> None:
+    """Correct the session's row in these columns, where it says otherwise."""
+    wrong = {name: value for name, value in totals.items() if getattr(kept.session, name) != value}
+    if wrong:
+        query = update(sessions).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
+        await connection.execute(query.values(wrong))
 
 
 def _of(table: Table, key: SessionKey) -> tuple[Any, Any]:

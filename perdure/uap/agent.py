@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, Protocol, TypeAlias, cast, overload
 
 from perdure.errors import InvalidInput
 from perdure.uap import host
@@ -23,11 +23,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 History: TypeAlias = Sequence[Message] | Thread
 
 
-class NamedStrategy:
+class NamedStrategy(Protocol):
     """What `agent` asks of a strategy: a name and options from which a worker builds it again."""
 
-    name: str
-    options: dict[str, Any]
+    @property
+    def name(self) -> str:
+        """The strategy's registered name."""
+        ...
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """JSON options."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

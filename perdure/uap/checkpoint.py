@@ -31,6 +31,7 @@ class CheckpointRecord:
         cycles: model calls of the run so far.
         messages: the step's new messages, oldest first.
         metadata: the state's metadata.
+        done: the run needs no further step.
         history_length: events of the execution when it was taken.
     """
 
@@ -46,4 +47,5 @@ class CheckpointRecord:
     cycles: int = 0
     messages: list[MessageMark] = field(default_factory=list[MessageMark])
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    done: bool = False
     history_length: int = 0

@@ -7,6 +7,7 @@ Parts are text, tool arguments and results. What was cut is listed in `metadata[
 
 from __future__ import annotations
 
+import json
 from typing import cast, get_args
 
 from perdure.upp.content import AssistantContent, ContentBlock, ReasoningBlock, TextBlock, UserContent
@@ -18,14 +19,24 @@ _ASSISTANT_BLOCKS = get_args(AssistantContent)
 _USER_BLOCKS = get_args(UserContent)
 
 WHOLE_BYTES = 1024
-PREVIEW_BYTES = 256
+PREVIEW_BYTES = 128
 NAMESPACE = "perdure"
 
 
 def preview(value: JSONValue) -> str:
-    """The first `PREVIEW_BYTES` of a value: of the text itself for a string, else of its JSON."""
+    """The beginning of a value: of the text itself for a string, else of its JSON.
+
+    At most `PREVIEW_BYTES` in a history, where each character counts as JSON writes it.
+    """
     raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else dumps(value)
-    return raw[:PREVIEW_BYTES].decode("utf-8", "ignore")
+    text = raw[:PREVIEW_BYTES].decode("utf-8", "ignore")
+    size = 0
+    for place, character in enumerate(text):
+        size += max(len(character.encode("utf-8")), len(json.dumps(character)) - 2 if character < " " else 1)
+        size += character in '"\\'
+        if size > PREVIEW_BYTES:
+            return text[:place]
+    return text
 
 
 def cut_value(value: JSONValue) -> tuple[JSONValue, JSONObject | None]:

@@ -22,6 +22,7 @@ class ExecutionState:
         tool_executions: tool calls of this run that this host knows, in call order.
         usage: tokens of this run so far, over all steps.
         cycles: model calls of this run so far.
+        done: the last step has ended; a strategy that is taken up again here only returns the turn.
     """
 
     step: int = 0
@@ -30,3 +31,4 @@ class ExecutionState:
     tool_executions: list[ToolExecution] = field(default_factory=list[ToolExecution])
     usage: TokenUsage = field(default_factory=empty_usage)
     cycles: int = 0
+    done: bool = False

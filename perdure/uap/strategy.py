@@ -35,8 +35,12 @@ class Effects(Protocol):
         """Run all tool calls of one answer, together but for barriers; results in call order, errors among them."""
         ...
 
-    async def end_step(self) -> None:
-        """Close the step: its event, its checkpoint. A workflow may go on in a new execution from here."""
+    async def end_step(self, *, last: bool) -> None:
+        """Close the step: its event, its checkpoint. A workflow may go on in a new execution from here.
+
+        Args:
+            last: the run needs no further step; sets `state.done`, which is part of the checkpoint.
+        """
         ...
 
     def turn(self) -> Turn:

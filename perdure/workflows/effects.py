@@ -86,6 +86,7 @@ class TemporalEffects:
             metadata=dict(begun.metadata),
             usage=TokenUsage.from_json(begun.usage) if begun.usage else empty_usage(),
             cycles=begun.cycles,
+            done=begun.done,
         )
 
     def cancel_all(self) -> None:
@@ -228,15 +229,17 @@ class TemporalEffects:
             "asked": {"tool": call.tool_name, "call": call.tool_call_id, "arguments": call.arguments},
         }
 
-    async def end_step(self) -> None:
+    async def end_step(self, *, last: bool) -> None:
         """See `Effects.end_step`. The record rides on the next activity."""
         self._parking.check_cancelled()
+        self.state.done = last
         self.boundary = Progress(
             step=self._step.number,
             position=self._position,
             usage=totals(self.state.usage),
             cycles=self.state.cycles,
             metadata=self.state.metadata,
+            done=last,
         )
         record = CheckpointRecord(
             id=checkpoint_id(self.frame.run, self._step.number),
@@ -251,11 +254,12 @@ class TemporalEffects:
             cycles=self.state.cycles,
             messages=self._step.marks,
             metadata=self.state.metadata,
+            done=last,
             history_length=workflow.info().get_current_history_length(),
         )
         self._outbox.add({"k": "checkpoint", "r": record_json(record)})
         self.started = []
-        while self._gate.due_to_leave():
+        while not last and self._gate.due_to_leave():
             self._gate.leave()
             await workflow.wait_condition(lambda: not self._gate.busy)
 

@@ -152,6 +152,8 @@ class SessionWorkflow:
 
     async def _execute(self, frame: RunFrame, effects: TemporalEffects) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
+        if effects.state.done:  # taken over between its last step and its end
+            return "completed", None
         error: dict[str, Any] | None = None
         try:
             strategy = strategies.build(frame.spec.strategy)

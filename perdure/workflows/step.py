@@ -32,8 +32,8 @@ class Step:
 
 
 def totals(usage: TokenUsage) -> dict[str, Any]:
-    """Usage as records carry it: without its cycles, whose number grows."""
-    return {name: value for name, value in usage.to_json().items() if name != "cycles"}
+    """Usage as records carry it: without its cycles, whose number grows, and without zeros."""
+    return {name: value for name, value in usage.to_json().items() if name != "cycles" and value}
 
 
 def record_json(record: CheckpointRecord) -> dict[str, Any]:

@@ -18,9 +18,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     started.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def steady_worker(stack: Stack) -> Iterator[WorkerProcess]:
-    """A worker that no test kills, for the tests that need one and do not care which."""
+    """A worker that no test kills, for modules whose tests do not bring their own: all serve one task queue."""
     process = WorkerProcess(stack).wait_ready()
     yield process
     process.kill()

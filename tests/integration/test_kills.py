@@ -41,7 +41,9 @@ async def settle_waits(sessions: Sessions, session: str, answer: dict[str, Any])
     return len(waits)
 
 
-async def finish(sessions: Sessions, handle: RunHandle, answer: dict[str, Any] | None = None) -> str:
+async def finish(
+    sessions: Sessions, handle: RunHandle, answer: dict[str, Any] | None = None, *, seconds: float = 60
+) -> str:
     """The terminal status; answers waits on the way."""
     answered = answer or {"outcome": "unknown"}
 
@@ -50,7 +52,7 @@ async def finish(sessions: Sessions, handle: RunHandle, answer: dict[str, Any] |
         status = (await handle.status()).status
         return status if status in ("completed", "failed", "cancelled") else None
 
-    return await eventually(ended, seconds=60, what=f"the end of run {handle.id}")
+    return await eventually(ended, seconds=seconds, what=f"the end of run {handle.id}")
 
 
 @pytest.mark.parametrize("point", RUN_POINTS)

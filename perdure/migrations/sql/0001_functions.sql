@@ -454,8 +454,8 @@ begin
     update perdure.sessions set status = case when v_head.paused then 'paused' else 'idle' end,
            updated_at = p_now, steps = steps + p_step,
            usage = json_build_object(
-               'inputTokens', (usage ->> 'inputTokens')::bigint + (p_usage ->> 'inputTokens')::bigint,
-               'outputTokens', (usage ->> 'outputTokens')::bigint + (p_usage ->> 'outputTokens')::bigint)
+               'inputTokens', (usage ->> 'inputTokens')::bigint + coalesce((p_usage ->> 'inputTokens')::bigint, 0),
+               'outputTokens', (usage ->> 'outputTokens')::bigint + coalesce((p_usage ->> 'outputTokens')::bigint, 0))
      where tenant_id = p_tenant and id = p_session;
     return json_build_object('kind', 'won', 'status', p_status);
 end $$;

@@ -13,11 +13,14 @@ from perdure.upp.turn import Turn
 class Loop:
     """The simplest strategy. One step is one model call and its tool batch."""
 
-    name = "loop"
-
     def __init__(self, *, max_iterations: int = 10) -> None:
         """Allow `max_iterations` rounds of tools, so one model call more; 0 returns tool calls unexecuted."""
         self.max_iterations = max_iterations
+
+    @property
+    def name(self) -> str:
+        """See `ExecutionStrategy.name`."""
+        return "loop"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -30,24 +33,21 @@ class Loop:
         Raises:
             UPPError: INVALID_REQUEST when the limit is met with tool calls open, as UPP's own tool loop has it.
         """
-        effects = context.effects
-        while True:
-            step = await effects.start_step()
-            answer = await effects.generate()
-            open_calls = answer.has_tool_calls
-            within = step <= self.max_iterations
-            if open_calls and within:
-                await effects.call_tools(answer)
-            await effects.end_step()
-            if not open_calls or self.max_iterations == 0:
-                return effects.turn()
-            if not within:
+        effects, state = context.effects, context.state
+        while not state.done:
+            if 0 < self.max_iterations < state.step:
                 raise UPPError(
                     f"Tool execution exceeded maximum iterations ({self.max_iterations})",
                     ErrorCode.INVALID_REQUEST,
                     "perdure",
                     Modality.LLM,
                 )
+            step = await effects.start_step()
+            answer = await effects.generate()
+            if answer.has_tool_calls and step <= self.max_iterations:
+                await effects.call_tools(answer)
+            await effects.end_step(last=not answer.has_tool_calls or self.max_iterations == 0)
+        return effects.turn()
 
 
 def loop(*, max_iterations: int = 10) -> Loop:
