@@ -22,6 +22,10 @@ from temporalio.converter import (
 converter = Converter(omit_if_default=True)
 
 
+def _is_contract_type(kind: object) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
 def _encode(contract: object) -> bytes:
     """UTF-8, or ASCII with escapes where the contract holds a lone surrogate."""
     value: object = converter.unstructure(contract)
@@ -36,15 +40,15 @@ class ContractPayloadConverter(JSONPlainPayloadConverter):
 
     def to_payload(self, value: Any) -> temporalio.api.common.v1.Payload | None:
         """See base class."""
-        if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        if not _is_contract_type(cast(object, type(value))):
             return super().to_payload(value)
         return temporalio.api.common.v1.Payload(
-            metadata={"encoding": b"json/plain"}, data=_encode(cast(object, value))
+            metadata={"encoding": b"json/plain"}, data=_encode(value)
         )
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
         """See base class."""
-        if type_hint is None or not dataclasses.is_dataclass(type_hint):
+        if type_hint is None or not _is_contract_type(type_hint):
             return super().from_payload(payload, type_hint)
         return cast(Any, converter.structure(json.loads(payload.data), type_hint))
 

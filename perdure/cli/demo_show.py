@@ -113,16 +113,26 @@ class Demo:
 
     async def _follow(self, handle: RunHandle, *, kill_at: int) -> None:
         self._screen.working("the auditor works")
+        following = asyncio.create_task(self._show_steps(handle, kill_at), name="show steps")
+        lost = asyncio.create_task(self._crew.lost.wait(), name="watch the worker")
         try:
-            async with asyncio.timeout(_RUN_SECONDS):
-                async for event in handle.events():
-                    done = self._timeline.add(event)
-                    if done is not None:
-                        self._screen.step(done)
-                    if self._killed_at is None and _is_moment(event, kill_at):
-                        await self._kill(handle)
-        except TimeoutError as error:
-            raise RunError(f"the run did not end within {_RUN_SECONDS:g} s", run_id=handle.id) from error
+            await asyncio.wait([following, lost], timeout=_RUN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                return following.result()
+            reason = "its worker ended by itself" if lost.done() else f"it did not end within {_RUN_SECONDS:g} s"
+            raise RunError(f"the demo gives the run up: {reason}", run_id=handle.id)
+        finally:
+            following.cancel()
+            lost.cancel()
+            await asyncio.gather(following, lost, return_exceptions=True)
+
+    async def _show_steps(self, handle: RunHandle, kill_at: int) -> None:
+        async for event in handle.events():
+            done = self._timeline.add(event)
+            if done is not None:
+                self._screen.step(done)
+            if self._killed_at is None and _is_moment(event, kill_at):
+                await self._kill(handle)
 
     async def _kill(self, handle: RunHandle) -> None:
         """Kill the worker if nothing is in flight that would be paid a second time; else leave it to the next moment.

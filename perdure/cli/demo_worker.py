@@ -40,9 +40,11 @@ def worker_environment(folder: Path, work: Path, addresses: Addresses) -> dict[s
 class Worker:
     """One worker process, the only one of its process group."""
 
-    def __init__(self, process: asyncio.subprocess.Process, number: int) -> None:
-        """Watch a process that has just been started."""
+    def __init__(self, process: asyncio.subprocess.Process, number: int, lost: asyncio.Event) -> None:
+        """Watch a process that has just been started; `lost` is set if it ends without having been told to."""
         self._process = process
+        self._lost = lost
+        self._told = False
         self._said: list[str] = []
         self._ready = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name=f"read what worker {number} says")
@@ -58,6 +60,8 @@ class Worker:
             if self._said[-1].startswith(_READY):
                 self._ready.set()
         self._ready.set()
+        if not self._told:
+            self._lost.set()
 
     async def wait_ready(self) -> None:
         """Return when it serves, and note how long that took.
@@ -87,6 +91,7 @@ class Worker:
 
     async def kill(self) -> None:
         """SIGKILL the process group, if it still runs."""
+        self._told = True
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -95,6 +100,7 @@ class Worker:
 
     async def stop(self) -> None:
         """End it as a deployment does: SIGTERM, and SIGKILL only if that does not help."""
+        self._told = True
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
@@ -104,12 +110,18 @@ class Worker:
 
 
 class Workers:
-    """The demo's workers; at most one runs at a time."""
+    """The demo's workers; at most one runs at a time.
+
+    Attributes:
+        started: all of them, oldest first.
+        lost: set once one has ended without having been told to.
+    """
 
     def __init__(self, environment: Mapping[str, str], work: Path) -> None:
         """Start workers in `work` with this environment."""
         self._environment = environment
         self._work = work
+        self.lost = asyncio.Event()
         self.started: list[Worker] = []
 
     @property
@@ -132,7 +144,7 @@ class Workers:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        self.started.append(Worker(process, len(self.started) + 1))
+        self.started.append(Worker(process, len(self.started) + 1, self.lost))
         await self.current.wait_ready()
         return self.current
 

@@ -62,7 +62,7 @@ def check_events(facts: Facts) -> None:
         assert kinds.count("run.started") == 1, (run, kinds)
         ended = [kind for kind in kinds if kind in TERMINAL]
         assert ended == [f"run.{status}"], (run, status, ended)
-        steps = [event.step for event in facts.events if event.run == run and event.type == "step_start"]
+        steps = [event.step or 0 for event in facts.events if event.run == run and event.type == "step_start"]
         assert steps == sorted(set(steps)), "each step starts once, in order"
 
 
