@@ -84,7 +84,7 @@ def _as_before(ended: EndRunResult, row: JSONObject) -> EndRunResult:
 
 def _ending(call: EndRunInput, partial: tuple[JSONObject, bytes] | None) -> Ending:
     settle = dumps(_NOT_RUN[call.status])
-    detail: JSONObject = {"usage": call.usage, "cycles": call.cycles, "steps": call.step}
+    detail: JSONObject = {"at": call.now, "usage": call.usage, "cycles": call.cycles, "steps": call.step}
     if call.error is not None:
         detail["error"] = call.error
     if call.controls:

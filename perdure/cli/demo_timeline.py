@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -142,12 +143,18 @@ def spans(steps: Sequence[Step], entries: Sequence[Entry], crash: Crash | None) 
 def bars(spans: Sequence[Span], columns: int) -> list[str]:
     """Each span drawn to scale in so many columns: `#` for work, `.` for the time that the crash cost."""
     total = max((span.end_s for span in spans), default=0.0) or 1.0
-    crash = next((_cells(span, total, columns) for span in spans if span.step is None), range(0))
+    # Cells that the crash fills whole; in those at its edges a step has worked too.
+    crashed = {
+        cell
+        for span in spans
+        if span.step is None
+        for cell in range(math.ceil(span.begin_s / total * columns), int(span.end_s / total * columns))
+    }
     drawn: list[str] = []
     for span in spans:
         cells = _cells(span, total, columns)
-        work = "".join("." if span.step is None or cell in crash else "#" for cell in cells)
-        drawn.append(" " * cells.start + work)
+        marks = ("." if span.step is None or cell in crashed else "#" for cell in cells)
+        drawn.append(" " * cells.start + "".join(marks))
     return drawn
 
 

@@ -7,7 +7,7 @@ so; a row that is ahead of history is left as it is. An execution whose history 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -39,13 +39,19 @@ class RebuildReport:
         tool_calls: likewise.
         nodes: likewise.
         lost_executions: Temporal run ids whose history is gone, sorted; what their rows say stands as it is.
+        missing_checkpoints: ids of those that were written once, and that neither a history nor a row has now, in order.
     """
 
     runs: int
     checkpoints: int
     tool_calls: int
     nodes: int
-    lost_executions: list[str]
+    lost_executions: list[str] = field(default_factory=list[str])
+    missing_checkpoints: list[str] = field(default_factory=list[str])
+
+
+class _Behind(Exception):
+    """History has not heard yet of something that is written."""
 
 
 async def rebuild_session(client: Client, database: Database, key: SessionKey) -> RebuildReport:
@@ -57,15 +63,31 @@ async def rebuild_session(client: Client, database: Database, key: SessionKey) -
         DamagedSession: a stored body is not the one that history names, or is missing; nothing was changed.
         ServerUnavailable: Temporal does not answer; nothing was changed.
     """
-    shelf = _Shelf(client, key)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE_S
     try:
-        await shelf.read_closed()  # beforehand, as they do not change: the lock is held for what is open only
-        async with database.transaction() as connection:
-            kept = await lock_and_read(connection, key)
-            history = await shelf.read_rest(kept.executions)
-            return await _rebuild(connection, database, key, kept, history, sorted(shelf.lost))
+        while True:
+            try:
+                return await _try(client, database, key, wait=loop.time() < deadline)
+            except _Behind:  # a local activity's result comes to history when its workflow task ends
+                await asyncio.sleep(_PAUSE_S)
     except RPCError as error:
         raise ServerUnavailable(f"Temporal does not answer, so nothing was rebuilt: {error}") from error
+
+
+async def _try(client: Client, database: Database, key: SessionKey, *, wait: bool) -> RebuildReport:
+    shelf = _Shelf(client, key)
+    await shelf.read_closed()  # beforehand, as they do not change: the lock is held for what is open only
+    async with database.transaction() as connection:
+        kept = await lock_and_read(connection, key)
+        history = await shelf.read_rest(kept.executions)
+        logs = read_logs(kept.log)
+        if wait and shelf.open and unheard(history, logs):
+            raise _Behind
+        _check_bodies(kept, history)
+        await check_payloads(connection, key, history.payloads)
+        report = await _rebuild(connection, database, key, kept, history, logs)
+    return replace(report, lost_executions=sorted(shelf.lost))
 
 
 async def _rebuild(
@@ -74,12 +96,9 @@ async def _rebuild(
     key: SessionKey,
     kept: Kept,
     history: SessionHistory,
-    lost: list[str],
+    logs: dict[str, RunLog],
 ) -> RebuildReport:
-    _check_bodies(kept, history)
-    await check_payloads(connection, key, history.payloads)
     known = {table: await read_rows(connection, table, key) for table in (runs, checkpoints, tool_calls, thread_nodes)}
-    logs = read_logs(kept.log)
     made: dict[Table, list[RowValues]] = {table: [] for table in known}
     made[thread_nodes].append(root_row(key, kept))
     for told in history.runs.values():

@@ -163,7 +163,7 @@ def _writer(run: KnownRun, step: int) -> str:
 
 
 def _logged_end(run: KnownRun) -> EndRunResult:
-    """A run's end by its terminal event; the time is the store's clock, not the workflow's."""
+    """A run's end by its terminal event."""
     entry = run.log.ended
     if entry is None:
         raise DamagedSession(f"run {run.history.frame.run} is not active and has no end in history or event log")
@@ -172,7 +172,7 @@ def _logged_end(run: KnownRun) -> EndRunResult:
         kind="ended",
         run=entry.run,
         status=entry.type.removeprefix("run."),
-        at=entry.at.isoformat(),
+        at=data["at"],
         step=data["steps"],
         usage=data["usage"],
         cycles=data["cycles"],

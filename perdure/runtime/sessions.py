@@ -140,7 +140,7 @@ class Sessions:
             agent=row.name,
             agent_id=row.agent_id,
             message=given,
-            key=key or new_id(),
+            key=new_id() if key is None else key,
             session=None if session is None else checked_session_id(session),
             create=create,
             options=options or RunOptions(),

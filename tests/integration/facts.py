@@ -85,12 +85,11 @@ def check_effects(stack: Stack, name: str) -> None:
 
 
 def check_bought(stack: Stack, name: str, messages: list[StoredMessage]) -> None:
-    """No answer was bought again after it was there: the last purchase is the one that is stored, or a lost one."""
-    answers = [item for item in messages if isinstance(item.message, AssistantMessage)]
-    stored = {f"msg_scripted_{number}": item for number, item in enumerate(answers)}
+    """No answer was bought again once it was stored: its last purchase began before it was there."""
+    answers = {item.position: item for item in messages if isinstance(item.message, AssistantMessage)}
     for entry in stack.entries(name, "model"):
-        item = stored.get(f"msg_scripted_{entry['number']}")
-        if item is not None and item.message.id == f"msg_scripted_{entry['number']}":
+        item = answers.get(entry["history"])  # the conversation it was asked over: so long, so far
+        if item is not None:
             assert entry["at"] <= item.message.timestamp.timestamp() + 0.002, (entry, item.message.timestamp)
 
 

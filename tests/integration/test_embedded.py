@@ -175,17 +175,6 @@ async def test_data_outlive_a_stop(initialised: Path, make: Make) -> None:
     assert addresses == Addresses(before["temporal"]["address"], before["postgres"]["url"])
 
 
-async def test_stop_ends_both(project: Path) -> None:
-    """After a stop no process is left and nothing is found, and a further stop does nothing."""
-    servers = EmbeddedServers(project)
-    await servers.start()
-    assert running(project) == ["temporal", "postgres"]
-    await servers.stop()
-    assert running(project) == []
-    assert find_running(project) is None
-    await servers.stop()
-
-
 async def test_servers_are_set_up_as_promised(project: Path, make: Make) -> None:
     """History is kept for 30 days, text is UTF-8, every write is synced, a password is needed, and nobody may read it."""
     addresses = await make(project).start()
@@ -302,6 +291,24 @@ async def test_supervision_gives_up(project: Path) -> None:
         await asyncio.wait_for(watching, 30)
     await servers.stop()
     assert running(project) == []
+
+
+async def test_a_stop_ends_both_for_good(project: Path) -> None:
+    """After a stop no process is left, a supervision that was not cancelled brings nothing back, and others may start."""
+    servers, others = EmbeddedServers(project), EmbeddedServers(project)
+    await servers.start()
+    assert running(project) == ["temporal", "postgres"]
+    watching = asyncio.create_task(servers.supervise())
+    os.kill(servers.pids["postgres"], signal.SIGKILL)
+    await servers.stop()
+    assert running(project) == []
+    assert find_running(project) is None
+    await servers.stop()
+    await others.start()
+    await others.stop()
+    assert running(project) == []
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
 async def test_a_cancelled_start_leaves_nothing(project: Path) -> None:

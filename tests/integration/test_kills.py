@@ -217,6 +217,30 @@ async def test_servers_killed_under_runs(stack: Stack, servers: tuple[str, ...])
         await check_session(stack, handle.session, values["name"])
 
 
+async def test_no_worker_and_no_temporal_at_submit(stack: Stack) -> None:
+    """Inputs handed in with no worker, and with Temporal just killed, are taken in order once both are there."""
+    first, second = spec(steps=0), spec(steps=0)
+    worker = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        opened = await submit(sessions, spec(steps=0))
+        await opened.result()
+    worker.kill()
+    async with stack.connect() as sessions:
+        early = await submit(sessions, first, session=opened.session)
+        stack.kill("temporal")
+        late = await submit(sessions, second, session=opened.session)
+        assert [(await handle.status()).status for handle in (early, late)] == ["queued", "queued"]
+    worker = WorkerProcess(stack).wait_ready()
+    try:
+        async with stack.reconnect() as sessions:
+            for handle in (early, late):
+                assert await finish(sessions, await sessions.run(handle.id)) == "completed"
+    finally:
+        worker.kill()
+    facts = await check_session(stack, opened.session, first["name"], second["name"])
+    assert len(facts.runs) == 3
+
+
 async def test_everything_killed(stack: Stack) -> None:
     """Worker, Temporal and PostgreSQL die together; after the restart the run ends as if nothing had been."""
     values = spec(steps=4, calls=2, latency=0.1)
