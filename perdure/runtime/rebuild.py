@@ -7,19 +7,28 @@ so; a row that is ahead of history is left as it is. An execution whose history 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Table
-from sqlalchemy.ext.asyncio import AsyncConnection
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
-from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, read_logs, root_row, run_row, session_totals
+from perdure.runtime.rebuilt_runs import (
+    checkpoint_rows,
+    is_ahead,
+    known_run,
+    missing_checkpoints,
+    read_logs,
+    root_row,
+    run_row,
+    session_totals,
+)
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.database import Database
 from perdure.store.messages import read_message
@@ -27,6 +36,10 @@ from perdure.store.rebuilt import Kept, RowValues, check_payloads, lock_and_read
 from perdure.store.tables import checkpoints, runs, thread_nodes, tool_calls
 from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import AssistantMessage
+
+_INDEX = (runs, checkpoints, tool_calls, thread_nodes)
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class RebuildReport:
 
 
 class _Behind(Exception):
-    """History has not heard yet of something that is written."""
+    """History has not heard yet of something that is written: a local activity's, until its workflow task ends."""
 
 
 async def rebuild_session(client: Client, database: Database, key: SessionKey) -> RebuildReport:
@@ -63,60 +76,49 @@ async def rebuild_session(client: Client, database: Database, key: SessionKey) -
         DamagedSession: a stored body is not the one that history names, or is missing; nothing was changed.
         ServerUnavailable: Temporal does not answer; nothing was changed.
     """
+    shelf = _Shelf(client, key)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_S
     try:
+        await shelf.read_closed()  # beforehand, as they do not change: the lock is held for what is open only
         while True:
             try:
-                return await _try(client, database, key, wait=loop.time() < deadline)
-            except _Behind:  # a local activity's result comes to history when its workflow task ends
+                return await _rebuild(shelf, database, key, wait=loop.time() < deadline)
+            except _Behind:
                 await asyncio.sleep(_PAUSE_S)
     except RPCError as error:
         raise ServerUnavailable(f"Temporal does not answer, so nothing was rebuilt: {error}") from error
 
 
-async def _try(client: Client, database: Database, key: SessionKey, *, wait: bool) -> RebuildReport:
-    shelf = _Shelf(client, key)
-    await shelf.read_closed()  # beforehand, as they do not change: the lock is held for what is open only
+async def _rebuild(shelf: _Shelf, database: Database, key: SessionKey, *, wait: bool) -> RebuildReport:
     async with database.transaction() as connection:
         kept = await lock_and_read(connection, key)
         history = await shelf.read_rest(kept.executions)
         logs = read_logs(kept.log)
-        if wait and shelf.open and unheard(history, logs):
+        if wait and shelf.open and is_ahead(logs, history):
             raise _Behind
         _check_bodies(kept, history)
         await check_payloads(connection, key, history.payloads)
-        report = await _rebuild(connection, database, key, kept, history, logs)
-    return replace(report, lost_executions=sorted(shelf.lost))
-
-
-async def _rebuild(
-    connection: AsyncConnection,
-    database: Database,
-    key: SessionKey,
-    kept: Kept,
-    history: SessionHistory,
-    logs: dict[str, RunLog],
-) -> RebuildReport:
-    known = {table: await read_rows(connection, table, key) for table in (runs, checkpoints, tool_calls, thread_nodes)}
-    made: dict[Table, list[RowValues]] = {table: [] for table in known}
-    made[thread_nodes].append(root_row(key, kept))
-    for told in history.runs.values():
-        run = known_run(key, kept, told, logs)
-        answers = await _read_answers(database, key, unheard_answers(run, kept))
-        made[runs].append(run_row(run, known[runs].get((key.tenant, key.session, told.frame.run))))
-        made[checkpoints].extend(checkpoint_rows(run))
-        made[tool_calls].extend(call_rows(run, kept, answers, known[tool_calls]))
-    written = {table: await put_rows(connection, table, known[table], rows) for table, rows in made.items()}
-    totals = session_totals(key, kept, logs, list((await read_rows(connection, runs, key)).values()))
-    await put_totals(connection, key, kept, totals)
-    return RebuildReport(
-        runs=written[runs],
-        checkpoints=written[checkpoints],
-        tool_calls=written[tool_calls],
-        nodes=written[thread_nodes],
-        lost_executions=lost,
-    )
+        answers = await _read_answers(database, key, unheard_answers(history, kept))
+        index = {table: await read_rows(connection, table, key) for table in _INDEX}
+        made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
+        made[thread_nodes].append(root_row(key, kept))
+        for told in history.runs.values():
+            run = known_run(key, kept, told, logs)
+            made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
+            made[checkpoints].extend(checkpoint_rows(run))
+            made[tool_calls].extend(call_rows(run, kept, answers, index[tool_calls]))
+        written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
+        now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}
+        await put_totals(connection, key, kept, session_totals(key, kept, logs, now[runs]))
+        return RebuildReport(
+            runs=written[runs],
+            checkpoints=written[checkpoints],
+            tool_calls=written[tool_calls],
+            nodes=written[thread_nodes],
+            lost_executions=sorted(shelf.lost),
+            missing_checkpoints=missing_checkpoints(logs, now[checkpoints]),
+        )
 
 
 def _check_bodies(kept: Kept, history: SessionHistory) -> None:
@@ -138,14 +140,15 @@ async def _read_answers(database: Database, key: SessionKey, ids: list[str]) -> 
 @dataclass(slots=True)
 class _Execution:
     started: datetime
+    open: bool
     entries: list[Entry]
 
 
 class _Shelf:
-    """The histories of a session's executions, each read once.
+    """The histories of a session's executions; those of closed ones are read once.
 
     Attributes:
-        lost: those that rows name and Temporal has no more.
+        lost: executions that rows name and Temporal has no more.
     """
 
     def __init__(self, client: Client, key: SessionKey) -> None:
@@ -154,12 +157,17 @@ class _Shelf:
         self._read: dict[str, _Execution] = {}
         self.lost: set[str] = set()
 
+    @property
+    def open(self) -> bool:
+        """Whether more may come to history."""
+        return any(execution.open for execution in self._read.values())
+
     async def read_closed(self) -> None:
         """Read those that will not change any more."""
         quoted = self._id.replace("'", "''")
         async for item in self._client.list_workflows(f"WorkflowId = '{quoted}'"):
             if item.status is not WorkflowExecutionStatus.RUNNING:
-                await self._take(item.run_id, item.start_time)
+                await self._take(item.run_id)
 
     async def read_rest(self, named: set[str]) -> SessionHistory:
         """Read what is left, and put everything together.
@@ -167,6 +175,7 @@ class _Shelf:
         Args:
             named: executions that rows name: the server's list lags behind a little, and forgets.
         """
+        self._read = {name: execution for name, execution in self._read.items() if not execution.open}
         newest = await self._newest()
         while newest and newest not in self._read:  # the list may lack the last links of a chain
             await self._take(newest)
@@ -178,17 +187,16 @@ class _Shelf:
             history.hear(execution.entries)
         return history
 
-    async def _take(self, execution: str, started: datetime | None = None) -> None:
+    async def _take(self, execution: str) -> None:
         try:
-            if started is None:
-                started = (await self._handle(execution).describe()).start_time
+            found = await self._handle(execution).describe()
             entries = [entry async for entry in read_entries(self._client, self._id, execution)]
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             self.lost.add(execution)
         else:
-            self._read[execution] = _Execution(started, entries)
+            self._read[execution] = _Execution(found.start_time, found.close_time is None, entries)
 
     async def _newest(self) -> str | None:
         try:

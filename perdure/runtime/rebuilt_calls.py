@@ -7,16 +7,17 @@ from typing import Any, cast
 
 from perdure.activities.contracts import CallToolResult, RunFrame
 from perdure.runtime.rebuilt_runs import KnownRun
-from perdure.runtime.session_history import Asked
+from perdure.runtime.session_history import Asked, SessionHistory
 from perdure.store.rebuilt import Identity, Kept, LogEntry, RowValues
 from perdure.upp.json_value import JSONValue, dumps, sha256_hex
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.tool_call import ToolCall
 
 
-def unheard_answers(run: KnownRun, kept: Kept) -> list[str]:
+def unheard_answers(history: SessionHistory, kept: Kept) -> list[str]:
     """Ids of answers that are stored, and that history asks for but does not hold."""
-    return [id_ for id_, asked in run.history.asked.items() if asked.answer is None and id_ in kept.bodies]
+    asked = (item for run in history.runs.values() for item in run.asked.items())
+    return [message for message, call in asked if call.answer is None and message in kept.bodies]
 
 
 def call_rows(

@@ -14,7 +14,7 @@ from typing import Any, cast
 from perdure.activities.contracts import EndRunResult
 from perdure.activities.convert import converter
 from perdure.errors import DamagedSession
-from perdure.runtime.session_history import RunHistory
+from perdure.runtime.session_history import RunHistory, SessionHistory
 from perdure.store.rebuilt import Kept, LogEntry, RowValues
 from perdure.store.runs import TERMINAL
 from perdure.uap.events import RUN_TERMINAL
@@ -33,7 +33,7 @@ class RunLog:
         began: its `run.started`.
         ended: its terminal event, or None.
         step: the last step that was started.
-        checkpoints: ids of those that were written.
+        checkpoints: ids of those that were written, in order.
         parked: why it waits.
         results: `tool_execution_end` of each stored result, by answer and index.
     """
@@ -41,7 +41,7 @@ class RunLog:
     began: LogEntry
     ended: LogEntry | None = None
     step: int = 0
-    checkpoints: set[str] = field(default_factory=set[str])
+    checkpoints: dict[str, None] = field(default_factory=dict[str, None])
     parked: set[tuple[JSONValue, JSONValue]] = field(default_factory=set[tuple[JSONValue, JSONValue]])
     results: dict[tuple[str, int], LogEntry] = field(default_factory=dict[tuple[str, int], LogEntry])
 
@@ -53,7 +53,7 @@ class RunLog:
             case "step_start":
                 self.step = max(self.step, entry.step or 0)
             case "checkpoint":
-                self.checkpoints.add(data["checkpointId"])
+                self.checkpoints[data["checkpointId"]] = None
             case "run.parked":
                 self.parked.add(waits)
             case "run.resumed":
@@ -75,6 +75,25 @@ def read_logs(log: Iterable[LogEntry]) -> dict[str, RunLog]:
         elif entry.run in found:
             found[entry.run].hear(entry)
     return found
+
+
+def is_ahead(logs: Mapping[str, RunLog], history: SessionHistory) -> bool:
+    """Whether something is written that history does not tell: a run, its end, a checkpoint."""
+    for run, log in logs.items():
+        told = history.runs.get(run)
+        if (
+            told is None
+            or (log.ended is not None and told.end is None)
+            or log.checkpoints.keys() - told.checkpoints.keys()
+        ):
+            return True
+    return False
+
+
+def missing_checkpoints(logs: Mapping[str, RunLog], rows: list[RowValues]) -> list[str]:
+    """Ids of checkpoints that were written once and have no row, in order."""
+    there = {row["id"] for row in rows}
+    return [id_ for log in logs.values() for id_ in log.checkpoints if id_ not in there]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from perdure.uap.checkpoint import CheckpointRecord
 from perdure.uap.ids import derive_id
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.timestamp import format_timestamp
+from perdure.upp.usage import TokenUsage
 
 VERSION = "1.0.0"
 
@@ -148,7 +149,12 @@ def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
             "stepId": derive_id(record.run, "step", record.step),
             "runId": record.run,
             "threadLength": checkpoint.thread_length,
-            "usage": cast(JSONObject, record.usage),
+            "usage": _usage_json(record.usage),
             "cycles": record.cycles,
         },
     }
+
+
+def _usage_json(usage: JSONObject) -> JSONObject:
+    """All counts of a TokenUsage; a record leaves zeros out."""
+    return {name: count for name, count in TokenUsage.from_json(usage).to_json().items() if name != "cycles"}

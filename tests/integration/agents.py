@@ -10,11 +10,12 @@ import asyncio
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from perdure import App, agent
 from perdure.execution import loop
-from perdure.upp import LLMRequest, ToolCall, ToolContext, tool
+from perdure.upp import ErrorCode, LLMRequest, ToolCall, ToolContext, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
 
@@ -22,7 +23,7 @@ from perdure.upp.providers.scripted import scripted
 def write_ledger(kind: str, name: str, **data: Any) -> None:
     """Append one line; O_APPEND makes lines of several processes whole."""
     line = json.dumps({"kind": kind, "name": name, "pid": os.getpid(), "at": time.time(), **data}) + "\n"
-    with open(os.environ["PERDURE_TEST_LEDGER"], "a", encoding="utf-8") as ledger:
+    with Path(os.environ["PERDURE_TEST_LEDGER"]).open("a", encoding="utf-8") as ledger:
         ledger.write(line)
 
 
@@ -98,6 +99,45 @@ async def barrier(name: str, key: str, seconds: float, filler: str, context: Too
     return await _work("barrier", name, key, seconds, filler, context)
 
 
+@tool(effect="none")
+def open_file() -> object:
+    """Returns what JSON cannot hold."""
+    with Path(os.devnull).open() as file:
+        return file
+
+
+@tool(effect="none")
+def huge(size: int) -> str:
+    """Returns many bytes."""
+    return "y" * size
+
+
+@tool(effect="none")
+def failing(text: str) -> str:
+    """Raises."""
+    raise RuntimeError(text)
+
+
+@tool(effect="none", timeout=0.3)
+async def slow() -> str:
+    """Takes longer than it may."""
+    await asyncio.sleep(30)
+    return "never"
+
+
+async def _script(request: LLMRequest) -> Answer:
+    """Follows the input's "script": a text, a list of {"tool", "arguments"}, or {"error": a code, "times": n}."""
+    spec, given = _spec(request)
+    write_ledger("model", spec["name"], number=given, history=len(request.messages), system=request.system)
+    item = spec["script"][given]
+    if isinstance(item, str):
+        return Answer(text=item)
+    if isinstance(item, dict):
+        raise UPPError(str(item["error"]), ErrorCode(item["error"]), "scripted")
+    calls = [ToolCall(f"call_{given}_{index}", one["tool"], one.get("arguments", {})) for index, one in enumerate(item)]
+    return Answer(tool_calls=calls)
+
+
 TOOLS = [none, idempotent, at_most_once, once, blocking, barrier]
 
 worker = agent(name="worker", model=scripted(_model), tools=TOOLS, execution=loop(max_iterations=5000))
@@ -106,4 +146,11 @@ talker = agent(
     model=scripted(["word " * 400], chunk_size=5, chunk_delay=0.05),
     system="Talk slowly.",
 )
-app = App(agents=[worker, talker])
+actor = agent(
+    name="actor",
+    model=scripted(_script),
+    tools=[*TOOLS, open_file, huge, failing, slow],
+    execution=loop(max_iterations=3),
+    system="Follow the script.",
+)
+app = App(agents=[worker, talker, actor])

@@ -71,7 +71,8 @@ def check_thread(messages: list[StoredMessage]) -> None:
     assert [item.position for item in messages] == list(range(len(messages)))
     for item, after in zip(messages, [*messages[1:], None], strict=True):
         if isinstance(item.message, AssistantMessage) and item.message.tool_calls:
-            assert after is not None and isinstance(after.message, ToolResultMessage), item
+            assert after is not None, item
+            assert isinstance(after.message, ToolResultMessage), item
             asked = [call.tool_call_id for call in item.message.tool_calls]
             assert asked == [result.tool_call_id for result in after.message.results]
 

@@ -191,7 +191,8 @@ class WorkerProcess:
         """Return once it serves."""
         end = time.monotonic() + 40
         while "worker ready" not in self.said:
-            assert self.alive and time.monotonic() < end, self.said
+            assert self.alive, self.said
+            assert time.monotonic() < end, self.said
             time.sleep(0.02)
         return self
 

@@ -127,7 +127,7 @@ async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: 
             second.kill()
     facts = await check_session(stack, handle.session, values["name"])
     kinds = [event.type for event in facts.events]
-    assert kinds.count("session.paused") == 1 and kinds.count("run.parked") == 1 and kinds.count("run.resumed") == 1
+    assert [kinds.count(kind) for kind in ("session.paused", "run.parked", "run.resumed")] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("moment", ["model", "tool"])
@@ -164,7 +164,8 @@ async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
             assert await finish(sessions, handle) == "completed"
         finally:
             second.kill()
-    assert len(stack.entries(values["name"], "model")) == 3 and bought == 1
+    assert bought == 1
+    assert len(stack.entries(values["name"], "model")) == 3
     await check_session(stack, handle.session, values["name"])
 
 
