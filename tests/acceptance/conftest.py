@@ -1,0 +1,101 @@
+"""One project of a user: a folder with an app, and `perdure dev` running in it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.terminal import Command, Forks, Terminal
+
+# Not `tmp_path`: each start of pytest closes the folder above it to PostgreSQL's user. In memory where there is room.
+MEMORY = Path("/dev/shm")
+PLACE = MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 * 2**30 else None
+APP = '''
+import asyncio
+import os
+from pathlib import Path
+
+from perdure import App, agent
+from perdure.upp import tool
+from perdure.upp.providers.scripted import call, scripted
+
+TEXT = "The sum of one and two is three."
+
+
+@tool(effect="none")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(effect="once")
+async def open_ticket(title: str) -> str:
+    """Open a ticket; the first time the process dies before it can say so."""
+    try:
+        Path("opened").touch(exist_ok=False)
+    except FileExistsError:
+        return "T-2"
+    os._exit(9)
+
+
+@tool(effect="none")
+async def sleep() -> str:
+    """Sleep for a minute."""
+    await asyncio.sleep(60)
+    return "slept"
+
+
+app = App(
+    agents=[
+        agent(name="calc", model=scripted([call("add", a=1, b=2), TEXT], chunk_size=4, chunk_delay=0.03), tools=[add]),
+        agent(name="slow", model=scripted([TEXT] * 9, chunk_size=4, chunk_delay=0.3)),
+        agent(name="clerk", model=scripted([call("open_ticket", title="x"), "Done."]), tools=[open_ticket]),
+        agent(name="sleeper", model=scripted([call("sleep"), "Awake."]), tools=[sleep]),
+    ]
+)
+'''
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """The process that forks commands."""
+    started = Forks()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="perdure-", dir=PLACE) as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def elsewhere(forks: Forks, folder: Path) -> Terminal:
+    """A terminal in a folder where nothing runs."""
+    return Terminal(forks, folder)
+
+
+@pytest.fixture(scope="session")
+def perdure(forks: Forks) -> Iterator[Terminal]:
+    """A terminal in the project's folder, while `perdure dev` runs in another."""
+    with tempfile.TemporaryDirectory(prefix="perdure-", dir=PLACE) as place:
+        terminal = Terminal(forks, Path(place))
+        server = start_dev(terminal)
+        yield terminal
+        server.send(signal.SIGTERM)
+        assert server.wait() == 0, server.err
+
+
+def start_dev(terminal: Terminal) -> Command:
+    """Start `perdure dev` for the test app; return when its worker is ready."""
+    (terminal.folder / "agents.py").write_text(APP, encoding="utf-8")
+    server = terminal.start("dev", "agents:app")
+    server.until(lambda: "worker ready" in server.err, 60)
+    return server

@@ -1,0 +1,77 @@
+"""What needs no server: help, version, wrong command lines, input that is none, and the end of the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from tests.acceptance.terminal import ROOT, Terminal
+
+
+def test_the_version_is_the_packages(elsewhere: Terminal) -> None:
+    assert elsewhere("--version").out == f"perdure {version('perdure')}\n"
+
+
+def test_help_names_every_command_and_exit_code(elsewhere: Terminal) -> None:
+    """`perdure --help` tells the commands and what their exit codes mean."""
+    shown = elsewhere("--help").out
+    for word in ("dev", "run", "sessions", "runs", "waits", "worker", "migrate", "doctor", "demo"):
+        assert f"│ {word} " in shown
+    for line in ("0 done", "1 the run failed", "3 a server", "4 the run was cancelled", "130 interrupted"):
+        assert f" {line}" in shown
+
+
+def test_help_waits_for_no_client(elsewhere: Terminal) -> None:
+    """The help is there before Temporal's client, the database's or a worker could be imported."""
+    program = (
+        "import sys; from perdure.cli import main; main._run(['--help']); "
+        "sys.exit(','.join({'temporalio', 'sqlalchemy', 'asyncpg'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "\n") or (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("sesions",), ("No such command 'sesions'", "'sessions'")),
+        (("run",), ("Missing argument 'AGENT'",)),
+        (("run", "calc"), ("Missing argument 'INPUT'",)),
+        (("run", "calc", "  "), ("INPUT is empty",)),
+        (("run", "calc", "-"), ("INPUT is empty",)),
+        (("run", "calc", "x", "--key", ""), ("--key is empty",)),
+        (("run", "calc", "x", "--max-steps", "0"), ("--max-steps",)),
+        (("run", "calc", "x", "--nope"), ("No such option", "--nope")),
+        (("run", "calc", "\udcff"), ("INPUT has bytes that are not UTF-8",)),
+        (("runs", "show", "x" * 300), ("run id", "is not a UUIDv4")),
+        (("sessions", "events", "x", "--after", "-1"), ("--after",)),
+        (("worker", "agents"), ("'agents'", "MODULE:ATTRIBUTE")),
+        (("worker", "nothing:app"), ("'nothing'",)),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(
+    elsewhere: Terminal, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """What cannot be used is named in one line, without a traceback and without any server."""
+    elsewhere(*arguments, code=2).check_error(*words)
+
+
+def test_an_error_is_json_for_programs(elsewhere: Terminal) -> None:
+    """With --json an error is one document on stdout, and still a line on stderr."""
+    wrong = elsewhere("run", "calc", "  ", "--json", code=2)
+    assert wrong.json == {"error": {"type": "InvalidInput", "message": wrong.err.strip().removeprefix("error: ")}}
+    assert elsewhere("runs", "show", "--json", code=2).json["error"]["type"] == "UsageError"
+
+
+def test_an_unexpected_error_is_one_line_and_its_traceback_can_be_had(elsewhere: Terminal) -> None:
+    """A fault of our own shows its type and how to get more; PERDURE_DEBUG=1 gives the traceback."""
+    broken = elsewhere.with_environment(PYTHONUTF8="1")
+    (broken.folder / "faulty.py").write_text("class Odd(BaseException): ...\nraise Odd('so')\n", encoding="utf-8")
+    short = broken("worker", "faulty:app", code=1)
+    short.check_error("Odd: so", "PERDURE_DEBUG=1")
+    long = broken.with_environment(PERDURE_DEBUG="1")("worker", "faulty:app", code=1)
+    assert "Traceback" in long.err
+    assert "faulty.py" in long.err

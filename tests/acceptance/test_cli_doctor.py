@@ -1,0 +1,98 @@
+"""`perdure doctor`: well, ill and healed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from temporalio.client import Client
+
+from tests.acceptance.terminal import Terminal
+
+
+def servers(folder: Path) -> tuple[str, str]:
+    """The addresses that `perdure dev` has noted."""
+    record = json.loads((folder / ".perdure/servers.json").read_text())
+    return record["temporal"]["address"], record["postgres"]["url"]
+
+
+async def sql(folder: Path, statement: str) -> None:
+    connection = await asyncpg.connect(servers(folder)[1])
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def wrong(document: Any) -> dict[str, list[str]]:
+    """What a doctor's document says is wrong, by check."""
+    return {check["name"]: check["found"] for check in document["checks"] if not check["ok"]}
+
+
+def test_all_is_well(perdure: Terminal) -> None:
+    """With servers, schema, agents and a worker in place the exit code is 0, and each check says what it saw."""
+    document = perdure("doctor", "--json").json
+    assert document["ok"] is True
+    names = ["postgresql", "temporal", "stuck", "agents", "indexes", "waits", "workers", "executions"]
+    assert [check["name"] for check in document["checks"]] == names
+    assert "calc on perdure" in str(document["checks"][3]["found"])
+    assert perdure("doctor").out.count("ok  ") == len(names)
+
+
+@pytest.mark.parametrize(
+    ("harm", "cure", "check", "found"),
+    [
+        (
+            "update pg_index set indisvalid = false where indexrelid = 'perdure.runs_open'::regclass",
+            "update pg_index set indisvalid = true where indexrelid = 'perdure.runs_open'::regclass",
+            "indexes",
+            "perdure.runs_open",
+        ),
+        (
+            "insert into perdure.agents select tenant_id, 'lonely', agent_id, workflow_type, 'nobody', spec, seen_at "
+            "from perdure.agents where name = 'calc'",
+            "delete from perdure.agents where name = 'lonely'",
+            "workers",
+            "nobody",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_found(perdure: Terminal, harm: str, cure: str, check: str, found: str) -> None:
+    """A broken index and a task queue that nobody serves are exit code 1, by name."""
+    await sql(perdure.folder, harm)
+    try:
+        sick = await asyncio.to_thread(perdure, "doctor", "--json", code=1)
+        assert wrong(sick.json) == {check: [found]}
+        assert found in (await asyncio.to_thread(perdure, "doctor", code=1)).out
+    finally:
+        await sql(perdure.folder, cure)
+
+
+async def test_a_run_that_lost_its_execution_is_found(perdure: Terminal) -> None:
+    """A run whose workflow was terminated is named, until a worker has taken it up again."""
+    run = perdure.start("run", "sleeper", "Go.")
+    run.until(lambda: "-> sleep" in run.err)
+    session = run.err.split()[4]
+    client = await Client.connect(servers(perdure.folder)[0])
+    await client.get_workflow_handle(f"session/default/{session}").terminate()
+    sick = await asyncio.to_thread(perdure, "doctor", "--json", code=1)
+    ((check, found),) = wrong(sick.json).items()
+    assert (check, session in found[0]) == ("executions", True)
+    await asyncio.to_thread(perdure, "sessions", "cancel", session)
+    assert await asyncio.to_thread(run.wait) == 4
+
+
+def test_an_index_is_made_again(perdure: Terminal) -> None:
+    """`doctor --rebuild` makes a session's rows again from its history; its page is then the same."""
+    session = perdure("run", "calc", "1+2?", "--json").json["session"]
+    before = perdure("sessions", "show", session, "--json").out
+    run = perdure("sessions", "show", session, "--json").json["runs"][0]["run"]
+    asyncio.run(sql(perdure.folder, f"delete from perdure.runs where id = '{run}'"))
+    report = perdure("doctor", "--rebuild", session, "--json").json
+    assert (report["runs"], report["lost_executions"]) == (1, [])
+    assert perdure("sessions", "show", session, "--json").out == before
+    perdure("doctor", "--rebuild", "x", code=2).check_error("is not a UUIDv4")
