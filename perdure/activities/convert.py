@@ -42,9 +42,7 @@ class ContractPayloadConverter(JSONPlainPayloadConverter):
         """See base class."""
         if not _is_contract_type(cast(object, type(value))):
             return super().to_payload(value)
-        return temporalio.api.common.v1.Payload(
-            metadata={"encoding": b"json/plain"}, data=_encode(value)
-        )
+        return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=_encode(value))
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
         """See base class."""

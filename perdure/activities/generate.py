@@ -151,7 +151,9 @@ class Generate:
                     "effect": effect,
                 }
             )
-        usage: JSONObject = {name: value for name, value in response.usage.to_json().items() if name != "cycles" and value}
+        usage: JSONObject = {
+            name: value for name, value in response.usage.to_json().items() if name != "cycles" and value
+        }
         return AnswerRow(
             id=call.message,
             node=call.node,

@@ -27,7 +27,7 @@ _MOST_RUNS = 1000
 _AT_ONCE = 20
 _STUCK = 'ExecutionStatus = "Running" AND TemporalReportedProblems IS NOT NULL'
 _INVALID_INDEXES = """
-select i.indexrelid::regclass::text from pg_index i
+select format('%I.%I', n.nspname, c.relname) from pg_index i
   join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
  where n.nspname = 'perdure' and not i.indisvalid order by 1
 """

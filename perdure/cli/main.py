@@ -77,12 +77,19 @@ def _run(arguments: list[str]) -> int:
         answer: object = app(arguments, prog_name="perdure", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return exits.INTERRUPTED
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else exits.FAILED
+    except SystemExit as error:  # the user's module has called sys.exit() while it was imported
+        return _code_of_exit(error)
     except Exception as error:  # noqa: BLE001 - the edge of the process: told in one line, with the code that it means
         _tell(error, as_json="--json" in arguments)
         return exits.code_of(error)
     return answer if isinstance(answer, int) else exits.OK
+
+
+def _code_of_exit(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return error.code or exits.OK
+    sys.stderr.write(f"{error.code}\n")
+    return exits.FAILED
 
 
 def _tell(error: Exception, *, as_json: bool) -> None:

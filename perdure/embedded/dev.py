@@ -69,7 +69,7 @@ async def develop(development: Development, say: Say) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
         async with _servers(development.folder, say) as servers:
-            await _serve(servers, worker)
+            await watch(servers, worker)
     say("stopped")
 
 
@@ -94,8 +94,12 @@ async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
         yield servers
 
 
-async def _serve(servers: EmbeddedServers, worker: Worker) -> None:
-    """Watch servers and worker; whichever of the two watches fails ends the other."""
+async def watch(servers: EmbeddedServers, worker: Worker) -> None:
+    """Keep servers and worker running until cancelled; the worker has ended when this returns.
+
+    Raises:
+        EmbeddedError: a server could not be started again.
+    """
     try:
         async with asyncio.TaskGroup() as watches:
             watches.create_task(servers.supervise(), name="supervise servers")

@@ -53,7 +53,7 @@ async def sleep() -> str:
 app = App(
     agents=[
         agent(name="calc", model=scripted([call("add", a=1, b=2), TEXT], chunk_size=4, chunk_delay=0.03), tools=[add]),
-        agent(name="slow", model=scripted([TEXT] * 9, chunk_size=4, chunk_delay=0.3)),
+        agent(name="slow", model=scripted([TEXT] * 9, chunk_size=4, chunk_delay=0.2)),
         agent(name="clerk", model=scripted([call("open_ticket", title="x"), "Done."]), tools=[open_ticket]),
         agent(name="sleeper", model=scripted([call("sleep"), "Awake."]), tools=[sleep]),
     ]

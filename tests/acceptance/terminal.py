@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,13 @@ class Command:
     def json(self) -> Any:
         """The one document that it has written to stdout."""
         return json.loads(self.out)
+
+    @property
+    def session(self) -> str:
+        """The session that a waiting `run` has named on stderr."""
+        found = re.search(r"of session ([0-9a-f-]{36})", self.err)
+        assert found, self.err
+        return found[1]
 
     @property
     def code(self) -> int | None:

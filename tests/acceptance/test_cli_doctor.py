@@ -43,23 +43,20 @@ def test_all_is_well(perdure: Terminal) -> None:
     assert perdure("doctor").out.count("ok  ") == len(names)
 
 
+INDEX = "pg_index set indisvalid = {} where indexrelid = 'perdure.runs_open'::regclass"
+LONELY = """
+insert into perdure.agents select tenant_id, 'lonely', agent_id, workflow_type, 'nobody', spec, seen_at
+  from perdure.agents where name = 'calc'
+"""
+
+
 @pytest.mark.parametrize(
     ("harm", "cure", "check", "found"),
     [
-        (
-            "update pg_index set indisvalid = false where indexrelid = 'perdure.runs_open'::regclass",
-            "update pg_index set indisvalid = true where indexrelid = 'perdure.runs_open'::regclass",
-            "indexes",
-            "perdure.runs_open",
-        ),
-        (
-            "insert into perdure.agents select tenant_id, 'lonely', agent_id, workflow_type, 'nobody', spec, seen_at "
-            "from perdure.agents where name = 'calc'",
-            "delete from perdure.agents where name = 'lonely'",
-            "workers",
-            "nobody",
-        ),
+        (f"update {INDEX.format(False)}", f"update {INDEX.format(True)}", "indexes", "perdure.runs_open"),
+        (LONELY, "delete from perdure.agents where name = 'lonely'", "workers", "nobody"),
     ],
+    ids=["a broken index", "a queue without a worker"],
 )
 async def test_what_is_wrong_is_found(perdure: Terminal, harm: str, cure: str, check: str, found: str) -> None:
     """A broken index and a task queue that nobody serves are exit code 1, by name."""
@@ -76,7 +73,7 @@ async def test_a_run_that_lost_its_execution_is_found(perdure: Terminal) -> None
     """A run whose workflow was terminated is named, until a worker has taken it up again."""
     run = perdure.start("run", "sleeper", "Go.")
     run.until(lambda: "-> sleep" in run.err)
-    session = run.err.split()[4]
+    session = run.session
     client = await Client.connect(servers(perdure.folder)[0])
     await client.get_workflow_handle(f"session/default/{session}").terminate()
     sick = await asyncio.to_thread(perdure, "doctor", "--json", code=1)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import uuid
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.terminal import Command, Terminal
+from tests.acceptance.terminal import Terminal
 
 TEXT = "The sum of one and two is three."
-
-
-def session_of(command: Command) -> str:
-    """The session that a waiting `run` has named on stderr."""
-    found = re.search(r"session ([0-9a-f-]{36})", command.err)
-    assert found, command.err
-    return found[1]
 
 
 def runs_of(perdure: Terminal, session: str) -> list[str]:
@@ -78,7 +70,7 @@ def test_ctrl_c_leaves_the_run_going(perdure: Terminal) -> None:
     """Ctrl-C ends the command only, and says how to go on; a run that is cancelled ends its viewers with code 4."""
     run = perdure.start("run", "sleeper", "Go.")
     run.until(lambda: "-> sleep" in run.err)
-    session = session_of(run)
+    session = run.session
     left = perdure.start("run", "sleeper", "And again.", "--session", session, "--json")
     left.until(lambda: len(runs_of(perdure, session)) == 2)
     left.send(signal.SIGINT)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 
+import pytest
+
+from perdure import connect
+from perdure.errors import InvalidInput
 from tests.acceptance.terminal import ROOT, Terminal
 
 CLOSED_PIPE = 141
@@ -77,3 +82,15 @@ def test_a_list_is_read_page_by_page(perdure: Terminal) -> None:
     perdure("sessions", "list", "--before", "yesterday", code=2).check_error("'yesterday'", "cursor")
     perdure("sessions", "list", "--limit", "0", code=2).check_error("limit is 0")
     perdure("sessions", "list", "--status", "tired", code=2).check_error("'tired'", "'paused'")
+
+
+async def test_ids_that_no_command_line_can_hold_are_refused_too(perdure: Terminal) -> None:
+    """A NUL cannot be an argument, but a program can give one; it is the same error."""
+    record = json.loads((perdure.folder / ".perdure/servers.json").read_text())
+    async with connect(
+        temporal_address=record["temporal"]["address"], database_url=record["postgres"]["url"]
+    ) as sessions:
+        with pytest.raises(InvalidInput, match="is not a UUIDv4"):
+            await sessions.submit("calc", "x", session="a\x00b")
+        with pytest.raises(InvalidInput, match="is not a UUIDv4"):
+            await sessions.cancel("\x00" * 36)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +12,13 @@ from tests.integration.stack import Stack, WorkerProcess
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Supervised servers, migrated."""
-    started = Stack(tmp_path_factory.mktemp("stack"))
-    started.start()
-    yield started
-    started.stop()
+def stack() -> Iterator[Stack]:
+    """Supervised servers, migrated; not below pytest's own folder, which it closes to other users now and then."""
+    with tempfile.TemporaryDirectory(prefix="perdure-stack-") as folder:
+        started = Stack(Path(folder))
+        started.start()
+        yield started
+        started.stop()
 
 
 @pytest.fixture(scope="module")

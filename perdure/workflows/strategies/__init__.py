@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perdure.errors import StrategyError
 from perdure.uap.spec import StrategySpec
 from perdure.uap.strategy import ExecutionStrategy
 from perdure.workflows.strategies.loop import Loop
 
-_STRATEGIES = {"loop": Loop}
+STRATEGIES: dict[str, Callable[..., ExecutionStrategy]] = {"loop": Loop}
+"""What builds each strategy from its options, by the name that frozen specs carry."""
 
 
 def build(spec: StrategySpec) -> ExecutionStrategy:
@@ -16,9 +19,9 @@ def build(spec: StrategySpec) -> ExecutionStrategy:
     Raises:
         StrategyError: this version knows no strategy of that name, or not its options.
     """
-    kind = _STRATEGIES.get(spec.name)
+    kind = STRATEGIES.get(spec.name)
     if kind is None:
-        raise StrategyError(f"this worker knows no strategy {spec.name!r}; it has {', '.join(_STRATEGIES)}")
+        raise StrategyError(f"this worker knows no strategy {spec.name!r}; it has {', '.join(STRATEGIES)}")
     try:
         return kind(**spec.options)
     except TypeError as error:

@@ -1,0 +1,40 @@
+"""Agents whose strategies raise, as a bug in a strategy would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure import App, agent
+from perdure.uap.spec import StrategySpec
+from perdure.uap.strategy import ExecutionContext
+from perdure.upp.providers.scripted import scripted
+from perdure.upp.turn import Turn
+from perdure.workflows import strategies
+
+
+class _Broken:
+    """Runs one step, then raises."""
+
+    name = "broken"
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    async def execute(self, context: ExecutionContext) -> Turn:
+        await context.effects.start_step()
+        await context.effects.generate()
+        raise self._error("a bug")
+
+
+def _register(name: str, error: type[Exception]) -> Any:
+    strategies.STRATEGIES[name] = lambda: _Broken(error)
+    return agent(name=name, model=scripted(["hello"]), execution=StrategySpec(name=name))
+
+
+app = App(
+    agents=[
+        _register("broken_key", KeyError),
+        _register("broken_type", TypeError),
+        _register("broken_base", RuntimeError),
+    ]
+)
