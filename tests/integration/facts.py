@@ -42,15 +42,23 @@ async def read_facts(sessions: Sessions, session: str) -> Facts:
     return Facts(events, messages, runs)
 
 
-async def check_session(stack: Stack, session: str, *names: str) -> Facts:
-    """Assert what must always hold; `names` are the tests' names in the ledger."""
+async def check_session(stack: Stack, session: str, *names: str, storing_s: float = 0.002) -> Facts:
+    """Assert what must always hold.
+
+    Args:
+        stack: the servers.
+        session: its id.
+        names: the tests' names in the ledger.
+        storing_s: seconds that an answer may take from being there to being stored; in them another execution may buy
+            it again, if the worker that has it lives on.
+    """
     async with stack.connect() as sessions:
         facts = await read_facts(sessions, session)
     check_events(facts)
     check_thread(facts.messages)
     for name in names:
         check_effects(stack, name)
-        check_bought(stack, name, facts.messages)
+        check_bought(stack, name, facts.messages, storing_s)
     return facts
 
 
@@ -85,13 +93,13 @@ def check_effects(stack: Stack, name: str) -> None:
     assert all(count == 1 for count in runs.values()), runs
 
 
-def check_bought(stack: Stack, name: str, messages: list[StoredMessage]) -> None:
+def check_bought(stack: Stack, name: str, messages: list[StoredMessage], storing_s: float) -> None:
     """No answer was bought again once it was stored: its last purchase began before it was there."""
     answers = {item.position: item for item in messages if isinstance(item.message, AssistantMessage)}
     for entry in stack.entries(name, "model"):
         item = answers.get(entry["history"])  # the conversation it was asked over: so long, so far
         if item is not None:
-            assert entry["at"] <= item.message.timestamp.timestamp() + 0.002, (entry, item.message.timestamp)
+            assert entry["at"] <= item.message.timestamp.timestamp() + storing_s, (entry, item.message.timestamp)
 
 
 async def count_activities(sessions: Sessions, session: str) -> dict[str, int]:

@@ -49,7 +49,7 @@ async def test_a_terminated_execution_is_adopted_from_its_history(stack: Stack, 
         await _delete_checkpoints(sessions, handle)
         await _wake_again(sessions, handle)
         assert await finish(sessions, handle_of(sessions, handle)) == "completed"
-    facts = await check_session(stack, handle.session, values["name"])
+    facts = await check_session(stack, handle.session, values["name"], storing_s=0.5)
     (adopted,) = _adopted(facts)
     assert adopted["source"] == "history"
     assert adopted["step"] >= 2
@@ -67,7 +67,7 @@ async def test_a_deleted_execution_is_adopted_from_the_last_row(stack: Stack, st
         await _forget_execution(sessions, handle)
         await _wake_again(sessions, handle)
         assert await finish(sessions, handle) == "completed"
-    facts = await check_session(stack, handle.session, values["name"])
+    facts = await check_session(stack, handle.session, values["name"], storing_s=0.5)
     (adopted,) = _adopted(facts)
     assert adopted["source"] == "row"
     assert adopted["step"] >= 2
@@ -81,7 +81,7 @@ async def test_the_sweep_finds_a_run_without_an_execution(stack: Stack, steady_w
         await eventually(_answers(stack, values, 1))
         await sessions.client.get_workflow_handle(_workflow_id(handle)).terminate("by hand")
         assert await finish(sessions, handle, seconds=60) == "completed"
-    await check_session(stack, handle.session, values["name"])
+    await check_session(stack, handle.session, values["name"], storing_s=0.5)
 
 
 async def test_an_error_in_a_strategy_fails_the_run(stack: Stack) -> None:
