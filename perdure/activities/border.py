@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 from perdure import errors
 from perdure.errors import PerdureError, RunError, StrategyError
 from perdure.upp.errors import UPPError
 from perdure.upp.json_value import JSONObject, JSONValue
+
+# Errors of ours are answers, not faults of the worker: its log need not warn of them.
+_CATEGORY = {True: ApplicationErrorCategory.BENIGN, False: ApplicationErrorCategory.UNSPECIFIED}
 
 
 def to_application_error(error: Exception, *, retryable: bool = False) -> ApplicationError:
@@ -20,7 +23,11 @@ def to_application_error(error: Exception, *, retryable: bool = False) -> Applic
         retryable: the same call may succeed later, with nothing changed. Everything else ends the call at once.
     """
     return ApplicationError(
-        str(error) or type(error).__name__, describe(error), type=type(error).__name__, non_retryable=not retryable
+        str(error) or type(error).__name__,
+        describe(error),
+        type=type(error).__name__,
+        non_retryable=not retryable,
+        category=_CATEGORY[isinstance(error, PerdureError)],
     )
 
 

@@ -116,7 +116,7 @@ async def check_executions(client: Client, database: Database, tenant: str) -> C
         return Check(
             "executions", False, "open runs without an open execution; a worker goes on with them", found[:_MOST_SHOWN]
         )
-    return Check("executions", True, f"{len(rows)} runs are open, each with its execution")
+    return Check("executions", True, f"{len(rows)} open runs, each with its execution")
 
 
 async def check_indexes(database: Database) -> Check:

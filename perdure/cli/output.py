@@ -59,10 +59,10 @@ def put_json_line(document: JSONValue) -> None:
 
 
 def put_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table. On a terminal, long cells are folded; in a pipe nothing is cut."""
+    """Write a table. No cell is cut or folded, however narrow the terminal: an id must stay whole to be copied."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     _put_rendered(table)
@@ -72,7 +72,7 @@ def put_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Write names and values, one pair a line; what is None is left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
-    grid.add_column(overflow="fold")
+    grid.add_column()
     for name, value in fields:
         if value is not None:
             grid.add_row(name, _cell(value))
@@ -105,7 +105,7 @@ def _cell(value: object) -> Text:
 
 
 def _put_rendered(table: Table) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _UNCUT_COLUMNS)
+    console = Console(highlight=False, width=_UNCUT_COLUMNS)
     with console.capture() as captured:
         console.print(table)
     lines = captured.get().splitlines()

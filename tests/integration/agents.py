@@ -11,7 +11,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from perdure import App, agent
 from perdure.execution import loop
@@ -126,14 +126,14 @@ async def slow() -> str:
 
 
 async def _script(request: LLMRequest) -> Answer:
-    """Follows the input's "script": a text, a list of {"tool", "arguments"}, or {"error": a code, "times": n}."""
+    """Follows the input's "script": a text, a list of {"tool", "arguments"}, or {"error": a code}."""
     spec, given = _spec(request)
     write_ledger("model", spec["name"], number=given, history=len(request.messages), system=request.system)
-    item = spec["script"][given]
+    item = cast("str | dict[str, str] | list[dict[str, Any]]", spec["script"][given])
     if isinstance(item, str):
         return Answer(text=item)
     if isinstance(item, dict):
-        raise UPPError(str(item["error"]), ErrorCode(item["error"]), "scripted")
+        raise UPPError(item["error"], ErrorCode(item["error"]), "scripted")
     calls = [ToolCall(f"call_{given}_{index}", one["tool"], one.get("arguments", {})) for index, one in enumerate(item)]
     return Answer(tool_calls=calls)
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -23,6 +20,7 @@ from perdure.migrations.migrate import migrate
 from perdure.runtime.connect import connect
 from perdure.runtime.sessions import Sessions
 from perdure.store.database import Database
+from tests.acceptance.terminal import Forks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +32,7 @@ class Stack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.servers = EmbeddedServers(folder)
-        self.zygote = Zygote()
+        self.forks = Forks()
         self.ledger = folder / "ledger.jsonl"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
@@ -60,7 +58,7 @@ class Stack:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        self.zygote.close()
+        self.forks.close()
 
     @property
     def addresses(self) -> Addresses:
@@ -107,73 +105,19 @@ class Stack:
         return [line for line in lines if line["name"] == run and kind in (None, line["kind"])]
 
 
-class Zygote:
-    """The process that forks workers; see `tests.integration.zygote`."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.zygote"],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PERDURE_TEST_LEDGER": os.devnull},
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._born: queue.Queue[int] = queue.Queue()
-        self._codes: dict[int, int] = {}
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for text in self._process.stdout:
-            line = json.loads(text)
-            if "pid" in line:
-                self._born.put(line["pid"])
-            else:
-                with self._news:
-                    self._codes[line["dead"]] = line["code"]
-                    self._news.notify_all()
-
-    def fork(self, **order: Any) -> int:
-        """Start a process and return its pid."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return self._born.get(timeout=30)
-
-    def code(self, pid: int) -> int | None:
-        """The exit code of a process that has ended."""
-        with self._news:
-            return self._codes.get(pid)
-
-    def wait(self, pid: int, seconds: float) -> int:
-        """Wait for the end of a process."""
-        with self._news:
-            assert self._news.wait_for(lambda: pid in self._codes, seconds), f"process {pid} did not end"
-            return self._codes[pid]
-
-    def close(self) -> None:
-        """End the forking process; its children must have ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._reader.join(10)
-        self._process.stdout.close()
-
-
 class WorkerProcess:
     """`perdure worker` in a process group of its own."""
 
     def __init__(self, stack: Stack, app: str = "tests.integration.agents:app", **environment: str) -> None:
-        self._zygote = stack.zygote
+        self._forks = stack.forks
         self._log = stack.folder / f"worker-{uuid.uuid4().hex}.log"
         self._log.touch()
-        self.pid = self._zygote.fork(
-            environment={**stack.addressing, **environment},
+        self.pid = self._forks.fork(
             arguments=["worker", app],
+            environment={**os.environ, **stack.addressing, **environment},
+            folder=str(ROOT),
+            stdin=os.devnull,
+            stdout=os.devnull,
             stderr=str(self._log),
         )
 
@@ -183,9 +127,14 @@ class WorkerProcess:
         return self._log.read_text()
 
     @property
+    def code(self) -> int | None:
+        """Its exit code once it has ended."""
+        return self._forks.code(self.pid)
+
+    @property
     def alive(self) -> bool:
         """Whether it has not ended."""
-        return self._zygote.code(self.pid) is None
+        return self._forks.code(self.pid) is None
 
     def wait_ready(self) -> WorkerProcess:
         """Return once it serves."""
@@ -204,12 +153,12 @@ class WorkerProcess:
 
     def wait_dead(self, seconds: float = 30) -> None:
         """Wait until the process has ended by itself, as at a crash point."""
-        self._zygote.wait(self.pid, seconds)
+        self._forks.wait(self.pid, seconds)
 
     def terminate(self, seconds: float = 20) -> int:
         """SIGTERM, and the exit code."""
         os.kill(self.pid, signal.SIGTERM)
-        return self._zygote.wait(self.pid, seconds)
+        return self._forks.wait(self.pid, seconds)
 
 
 async def eventually(check: Callable[[], Coroutine[Any, Any, T | None]], *, seconds: float = 30, what: str = "") -> T:

@@ -104,7 +104,7 @@ async def test_a_schema_that_is_not_ours_is_refused(stack: Stack) -> None:
     worker = WorkerProcess(stack, PERDURE_DATABASE_URL=url)
     worker.wait_dead()
     assert "perdure migrate" in worker.said
-    assert stack.zygote.code(worker.pid) == 3
+    assert worker.code == 3
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ async def test_an_app_that_cannot_be_loaded_is_refused(stack: Stack, app: str, s
     worker.wait_dead()
     assert says in worker.said
     assert "Traceback" not in worker.said
-    assert stack.zygote.code(worker.pid) == 2
+    assert worker.code == 2

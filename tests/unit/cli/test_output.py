@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdure.cli.output import in_short, iso, put_fields, put_json, put_json_line, put_table, put_text, visible
 
 
-def test_a_table_in_a_pipe_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """Long cells stay whole, brackets are no markup, nothing is nothing."""
     put_table(("name", "value"), [["a" * 300, None], ["[red]b[/red]", 1]])
     lines = capsys.readouterr().out.splitlines()
