@@ -97,7 +97,10 @@ class CallTool:
                 self._services.database, writer, call.message, call.index, claim=claim, attempt=attempt
             )
 
-        return await keep_trying(look, deadline=STORE_PATIENCE)
+        crash_point("call_tool.claiming")
+        state = await keep_trying(look, deadline=STORE_PATIENCE)
+        crash_point("call_tool.claimed")
+        return state
 
     async def _execute(self, call: CallToolInput, tool_call: ToolCall, attempt: int) -> ToolExecution:
         tool = self._services.app.agent(call.agent).tool(tool_call.tool_name)

@@ -10,6 +10,7 @@ from perdure.activities.lifeline import STORE_PATIENCE
 from perdure.activities.services import Services
 from perdure.store.answers import Writer, append_deltas
 from perdure.store.database import keep_trying
+from perdure.testing.crash import crash_point
 from perdure.uap.events import run_event, upp_event
 from perdure.upp.json_value import JSONObject
 from perdure.upp.stream import StreamEvent, StreamEventType
@@ -108,7 +109,9 @@ class DeltaLog:
                 pending=self._pending,
             )
 
+        crash_point("deltas.storing")
         await keep_trying(write, deadline=STORE_PATIENCE)
+        crash_point("deltas.stored")
         self._written += len(batch)
         self._pending = []
         self._services.announcer.changed(self._writer.key)

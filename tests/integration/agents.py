@@ -141,9 +141,16 @@ async def _script(request: LLMRequest) -> Answer:
 TOOLS = [none, idempotent, at_most_once, once, blocking, barrier]
 
 worker = agent(name="worker", model=scripted(_model), tools=TOOLS, execution=loop(max_iterations=5000))
+
+
+def _talk(request: LLMRequest) -> str:
+    words = (request.params or {}).get("words", 400)
+    return "word " * int(str(words))
+
+
 talker = agent(
     name="talker",
-    model=scripted(["word " * 400], chunk_size=5, chunk_delay=0.05),
+    model=scripted(_talk, chunk_size=5, chunk_delay=0.05),
     system="Talk slowly.",
 )
 actor = agent(

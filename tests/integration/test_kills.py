@@ -6,20 +6,25 @@ import asyncio
 import json
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.store.waits import open_waits
 from perdure.testing.crash import CRASH_POINTS
+from perdure.uap.options import RunOptions
 from tests.integration.facts import check_session, count_activities
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
+CLAIM_POINTS = ["call_tool.claiming", "call_tool.claimed"]
 RUN_POINTS = [
-    point for point in CRASH_POINTS if point.partition(".")[0] in ("begin_run", "generate", "call_tool", "end_run")
+    point
+    for point in CRASH_POINTS
+    if point.partition(".")[0] in ("begin_run", "generate", "call_tool", "end_run") and point not in CLAIM_POINTS
 ]
 RECORD_POINTS = [point for point in CRASH_POINTS if point.startswith("record.")]
+DELTA_POINTS = [point for point in CRASH_POINTS if point.startswith("deltas.")]
 EFFECTS = ["none", "idempotent", "at_most_once", "once"]
 
 
@@ -105,6 +110,72 @@ async def test_effect_classes_decide_after_a_crash(stack: Stack, tmp_path: Path,
         assert "outcome of this call is not known" in text
     if point != "call_tool.stored" and effect == "once":
         assert "seen by a person" in text
+
+
+@pytest.mark.parametrize("point", CLAIM_POINTS)
+async def test_worker_dies_while_it_claims_a_once_call(stack: Stack, tmp_path: Path, point: str) -> None:
+    """Before the claim is stored the call is known not to have run; after it, a person is asked."""
+    values = spec(steps=1, calls=1, tool="once")
+    first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle, {"outcome": "not_run"}) == "completed"
+        finally:
+            second.kill()
+    facts = await check_session(stack, handle.session, values["name"])
+    assert len(stack.entries(values["name"], "tool")) == 1
+    parked = [event.data["reason"] for event in facts.events if event.type == "run.parked"]
+    assert parked == ([] if point == "call_tool.claiming" else ["outcome"])
+
+
+@pytest.mark.parametrize("point", [f"{point}#{count}" for point in DELTA_POINTS for count in (1, 4)])
+async def test_worker_dies_while_it_stores_deltas(stack: Stack, tmp_path: Path, point: str) -> None:
+    """A viewer is told that the first try's text is void, and then gets the whole answer once."""
+    first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await sessions.submit("talker", "talk", options=RunOptions(params={"words": 20}))
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+        turn = await handle.result()
+    facts = await check_session(stack, handle.session)
+    shown: list[str] = []
+    for event in facts.events:
+        if event.type == "message.reset":
+            shown.clear()
+        elif event.type == "text_delta":
+            shown.append(cast("dict[str, str]", event.data["delta"])["text"])
+    assert "".join(shown) == turn.response.text
+
+
+async def test_a_restart_reads_no_checkpoint_row(stack: Stack) -> None:
+    """With all checkpoint rows deleted while the worker is dead, the run ends all the same."""
+    values = spec(steps=4, latency=0.1)
+    first = WorkerProcess(stack).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+
+        async def underway() -> bool:
+            return len(stack.entries(values["name"], "model")) >= 3
+
+        await eventually(underway)
+        first.kill()
+        async with sessions.database.driver() as connection:
+            await connection.execute("delete from perdure.checkpoints where session_id = $1", handle.session)
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            second.kill()
+        turn = await handle.result()
+    assert turn.cycles == 5
+    await check_session(stack, handle.session, values["name"])
 
 
 @pytest.mark.parametrize("point", RECORD_POINTS)
