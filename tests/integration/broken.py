@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 from perdure import App, agent
@@ -26,13 +28,31 @@ class _Broken:
         raise self._error("a bug")
 
 
+class _Blocking:
+    """Blocks the workflow's thread, as a strategy may that calls something slow; cured where PERDURE_TEST_CURED is set."""
+
+    name = "blocking"
+
+    async def execute(self, context: ExecutionContext) -> Turn:
+        if "PERDURE_TEST_CURED" not in os.environ:
+            time.sleep(5)  # noqa: ASYNC251 -- the fault under test
+        while not context.state.done:
+            await context.effects.start_step()
+            await context.effects.generate()
+            await context.effects.end_step(last=True)
+        return context.effects.turn()
+
+
 def _register(name: str, error: type[Exception]) -> Any:
     strategies.STRATEGIES[name] = lambda: _Broken(error)
     return agent(name=name, model=scripted(["hello"]), execution=StrategySpec(name=name))
 
 
+strategies.STRATEGIES["blocking"] = _Blocking
+
 app = App(
     agents=[
+        agent(name="blocking", model=scripted(["hello"]), execution=StrategySpec(name="blocking")),
         _register("broken_key", KeyError),
         _register("broken_type", TypeError),
         _register("broken_base", RuntimeError),

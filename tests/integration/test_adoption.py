@@ -11,7 +11,9 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from perdure.activities.contracts import SESSION, SessionInput
+from perdure.cli.checks import check_stuck
 from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.runtime.temporal import is_open
 from perdure.uap.session_key import SessionKey
 from tests.integration.facts import Facts, check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
@@ -100,6 +102,28 @@ async def test_an_error_in_a_strategy_fails_the_run(stack: Stack) -> None:
         worker.kill()
 
 
+async def test_what_only_a_deploy_can_cure_is_listed_and_cured(stack: Stack) -> None:
+    """A strategy that blocks its thread fails no run: the doctor lists it, and a worker with a cured one finishes it."""
+    worker = WorkerProcess(stack, app="tests.integration.broken:app").wait_ready()
+    async with stack.connect() as sessions:
+        handle = await sessions.submit("blocking", json.dumps(spec()))
+
+        async def listed() -> bool:
+            return _workflow_id(handle) in (await check_stuck(sessions.client)).found
+
+        try:
+            await eventually(listed, seconds=60)
+            assert (await handle.status()).status == "running"
+        finally:
+            worker.kill()
+        cured = WorkerProcess(stack, app="tests.integration.broken:app", PERDURE_TEST_CURED="1").wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+        finally:
+            cured.kill()
+    await check_session(stack, handle.session)
+
+
 async def test_an_error_of_ours_outside_a_strategy_ends_the_execution(stack: Stack) -> None:
     """What begin_run cannot do fails the execution with its type; the workflow task is not tried for ever."""
     worker = WorkerProcess(stack).wait_ready()
@@ -107,7 +131,12 @@ async def test_an_error_of_ours_outside_a_strategy_ends_the_execution(stack: Sta
         async with stack.connect() as sessions:
             handle = await submit(sessions, spec(steps=0))
             await handle.result()
-            client = sessions.client
+            client, key = sessions.client, SessionKey("default", handle.session)
+
+            async def closed() -> bool:
+                return not await is_open(client, key)
+
+            await eventually(closed)
             started = await client.start_workflow(
                 SESSION,
                 SessionInput("default", handle.session, "nobody"),

@@ -17,12 +17,13 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure import App, agent
+from perdure.activities.contracts import SESSION
 from perdure.errors import DamagedSession, UnknownSession
 from perdure.execution import loop
 from perdure.runtime.rebuild import RebuildReport, rebuild_session
 from perdure.runtime.session_document import session_json_bytes
 from perdure.runtime.sessions import RunHandle, Sessions
-from perdure.runtime.temporal import connect_temporal
+from perdure.runtime.temporal import SessionAddress, connect_temporal, wake
 from perdure.store.database import Database
 from perdure.store.tables import checkpoints, runs, sessions, thread_nodes, tool_calls
 from perdure.uap.ids import new_id
@@ -36,19 +37,20 @@ from tests.integration.stack import Stack, WorkerProcess, eventually
 
 INDEX = (runs, checkpoints, tool_calls, thread_nodes)
 NAME = os.environ.get("PERDURE_TEST_AGENT", "rebuilt")
-NOTHING = RebuildReport(runs=0, checkpoints=0, tool_calls=0, nodes=0, lost_executions=[])
+APP = "tests.integration.test_rebuild:app"
+NOTHING = RebuildReport(runs=0, checkpoints=0, tool_calls=0, nodes=0)
 
 
 # -- what runs: the input's JSON says what the model does ----------------------------------------------------------------
 
 
 async def _model(request: LLMRequest) -> Answer:
-    """Input: {"steps", "calls" a step, "size" of texts, "tool", "gate": a file, "slow" and "broken": step numbers}."""
+    """Input: {"steps", "calls" a step, "size" of texts, "tool", "gate": a file, "held" and "broken": answers' numbers}."""
     last = max(place for place, message in enumerate(request.messages) if message.type == "user")
     spec = json.loads(request.messages[last].text)
     given = sum(1 for message in request.messages[last:] if message.type == "assistant")
-    if given == spec.get("slow"):
-        await asyncio.sleep(60)
+    if given == spec.get("held"):
+        await _wait_for(spec["gate"])
     if given == spec.get("broken"):
         raise UPPError("the model is out of order", ErrorCode.INVALID_REQUEST, "scripted")
     filler = "é" * spec.get("size", 0)
@@ -180,7 +182,7 @@ async def has_history(using: Sessions, key: SessionKey, execution: str) -> bool:
 def rebuilt_worker(stack: Stack) -> Iterator[WorkerProcess]:
     """A worker whose sessions continue as new every few steps."""
     environment = {"PERDURE_TASK_QUEUE": NAME, "PERDURE_CONTINUE_AS_NEW_EVENTS": "100"}
-    process = WorkerProcess(stack, "tests.integration.test_rebuild:app", **environment).wait_ready()
+    process = WorkerProcess(stack, APP, **environment).wait_ready()
     yield process
     process.kill()
 
@@ -229,7 +231,7 @@ async def _make_eventful(stack: Stack) -> tuple[SessionKey, Snapshot]:
         await event(in_tool, "step_start", 1)
         await event(in_tool, "tool_execution_start", 1)
         assert (await using.cancel(session)).state == "cancelled"
-        in_model = await submit(using, session=session, steps=2, slow=1)
+        in_model = await submit(using, session=session, steps=2, held=1, gate="/nowhere")
         await event(in_model, "observation", 1)
         await eventually(lambda: _scheduled(using, in_model, 3), what="the second model call")
         assert (await using.cancel(session)).state == "cancelled"
@@ -278,7 +280,6 @@ async def test_deleted_index_comes_back_to_the_byte(stack: Stack, eventful: tupl
         counts = {name: len(rows) for name, rows in before.rows.items()}
         assert report == RebuildReport(
             runs=counts["runs"], checkpoints=counts["checkpoints"], tool_calls=counts["tool_calls"], nodes=1,
-            lost_executions=[],
         )  # fmt: skip
         assert await rebuild(using, key) == NOTHING
 
@@ -416,6 +417,55 @@ async def test_paused_session_stays_paused(stack: Stack, rebuilt_worker: WorkerP
         assert await rebuild(using, key) == NOTHING
 
 
+async def test_adopted_run_keeps_every_checkpoint(stack: Stack, rebuilt_worker: WorkerProcess, tmp_path: Path) -> None:
+    """A boundary that only a terminated execution's history held is a row once its run is adopted."""
+    gate = tmp_path / "gate"
+    async with stack.connect() as using:
+        handle = await submit(using, steps=2, held=1, gate=str(gate))
+        await event(handle, "observation", 1)
+        await eventually(lambda: _scheduled(using, handle, 3), what="the second model call")
+        key = SessionKey(using.tenant, handle.session)
+        await using.client.get_workflow_handle(key.workflow_id).terminate("by hand")
+        await wake(using.client, SessionAddress(key, NAME, SESSION, NAME))
+        gate.touch()
+        assert await ended(handle) == "completed"
+        before = await take_snapshot(using.database, key)
+        assert sorted(row["step"] for row in before.rows["checkpoints"]) == [1, 2, 3]
+        assert await rebuild(using, key) == NOTHING
+        await wipe(using.database, key, *INDEX)
+        await rebuild(using, key)
+        assert await take_snapshot(using.database, key) == before
+
+
+@pytest.mark.parametrize("point", ["begin_run.stored", "call_tool.stored", "record.stored", "end_run.stored"])
+async def test_what_a_lost_workflow_task_wrote_is_what_history_says(stack: Stack, tmp_path: Path, point: str) -> None:
+    """Rows that were written before a worker died are not told otherwise when the work is done again."""
+    gate = tmp_path / "gate"
+    own = {"PERDURE_TASK_QUEUE": point, "PERDURE_TEST_AGENT": point}
+    first = WorkerProcess(stack, APP, **own, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed"))
+    first.wait_ready()
+    async with stack.connect() as using:
+        handle = await submit(using, point, steps=1, gate=str(gate))
+        if point == "record.stored":
+            await event(handle, "tool_execution_start", 1)
+            await using.pause(handle.session, wait_s=0)
+        gate.touch()
+        await asyncio.to_thread(first.wait_dead)
+        second = WorkerProcess(stack, APP, **own).wait_ready()
+        try:
+            if point == "record.stored":
+                assert (await using.resume(handle.session, wait_s=20)).state == "resumed"
+            assert await ended(handle) == "completed"
+            key = SessionKey(using.tenant, handle.session)
+            before = await take_snapshot(using.database, key)
+            assert await rebuild(using, key) == NOTHING
+            await wipe(using.database, key, *INDEX)
+            await rebuild(using, key)
+            assert await take_snapshot(using.database, key) == before
+        finally:
+            second.kill()
+
+
 async def test_session_without_any_history(stack: Stack, rebuilt_worker: WorkerProcess) -> None:
     """Its rows are the archive; the totals count a run also if nothing can bring its row back."""
     async with stack.connect() as using:
@@ -423,13 +473,16 @@ async def test_session_without_any_history(stack: Stack, rebuilt_worker: WorkerP
         assert await ended(handle) == "completed"
         key = SessionKey(using.tenant, handle.session)
         before = await take_snapshot(using.database, key)
-        nothing = replace(NOTHING, lost_executions=[str((await handle.status()).temporal_run_id)])
+        lost = [str((await handle.status()).temporal_run_id)]
         elsewhere = await connect_temporal(stack.addresses.temporal, "temporal-system")  # knows no session of ours
-        assert await rebuild_session(elsewhere, using.database, key) == nothing
+        assert await rebuild_session(elsewhere, using.database, key) == replace(NOTHING, lost_executions=lost)
         assert await take_snapshot(using.database, key) == before
         async with using.database.transaction() as connection:
-            await connection.execute(delete(runs).where(runs.c.session_id == key.session))
-        assert await rebuild_session(elsewhere, using.database, key) == nothing
+            for table in (runs, checkpoints):
+                await connection.execute(delete(table).where(table.c.session_id == key.session))
+        report = await rebuild_session(elsewhere, using.database, key)
+        missing = [row["id"] for row in sorted(before.rows["checkpoints"], key=lambda row: row["step"])]
+        assert report == replace(NOTHING, lost_executions=lost, missing_checkpoints=missing)
         assert (await take_snapshot(using.database, key)).session == before.session
 
 
