@@ -8,9 +8,9 @@ from typing import Any, cast
 from temporalio import activity
 
 from perdure.activities import contracts
-from perdure.activities.contracts import BeginRunInput, BeginRunResult, Progress, RunFrame
+from perdure.activities.contracts import BeginRunInput, BeginRunResult, RunFrame
 from perdure.activities.convert import converter
-from perdure.activities.history import progress_of, read_progress
+from perdure.activities.history import FoundProgress, progress_of, read_progress
 from perdure.activities.lifeline import writer_of
 from perdure.activities.services import Services
 from perdure.errors import UnknownSession
@@ -60,8 +60,8 @@ class BeginRun:
             return BeginRunResult(kind=begun.kind, paused=begun.paused)
         self._services.announcer.changed(writer.key)
         frame = await self._frame(writer, begun)
-        progress, source = await self._progress(writer, begun, frame)
-        return BeginRunResult(begun.kind, begun.paused, frame, progress, source)
+        found, source = await self._progress(writer, begun, frame)
+        return BeginRunResult(begun.kind, begun.paused, frame, found.progress, source, found.pending)
 
     async def _frame(self, writer: Writer, begun: Begun) -> RunFrame:
         row = cast("dict[str, Any]", begun.row)
@@ -84,18 +84,17 @@ class BeginRun:
             started=row["started"],
         )
 
-    async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[Progress | None, str | None]:
+    async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[FoundProgress, str | None]:
         """Where an adopted run stood: by the history of the execution that had it, else by its last row."""
         before = str((begun.row or {})["execution"])
         if begun.kind != "adopted" or before == writer.execution:
-            return None, None
+            return FoundProgress(known=False), None
         found = await read_progress(activity.client(), writer.key.workflow_id, before, frame.run)
         if found.known:
-            return found.progress, "history"
+            return found, "history"
         record = await last_checkpoint(self._services.database, writer.key, frame.run)
-        if record is None:
-            return None, "row"
-        return progress_of(cast("dict[str, Any]", record)), "row"
+        progress = None if record is None else progress_of(cast("dict[str, Any]", record))
+        return FoundProgress(known=False, progress=progress), "row"
 
 
 def _for_workflow(options: JSONObject) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import cast
 
 from temporalio import activity
@@ -25,6 +25,7 @@ from perdure.uap.events import upp_event
 from perdure.uap.ids import tool_call_key
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads, sha256_hex
 from perdure.upp.stream import tool_execution_end
+from perdure.upp.timestamp import format_timestamp, now
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import execute_tool
 from perdure.upp.tools import Tool, ToolContext
@@ -129,7 +130,7 @@ class CallTool:
             sha256=sha256_hex(body),
             body=body,
             duration_ms=execution.duration_ms,
-            at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            at=format_timestamp(now()),
         )
         events = [_end_event(call, tool_call, execution, attempt)]
         crash_point("call_tool.storing")

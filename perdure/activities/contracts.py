@@ -17,6 +17,8 @@ GENERATE = "perdure.generate"
 CALL_TOOL = "perdure.call_tool"
 RECORD = "perdure.record"
 END_RUN = "perdure.end_run"
+ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, RECORD, END_RUN)
+"""Every name that workflows schedule; a worker that lacks one does not start."""
 
 WAKE = "wake"
 PAUSE = "pause"
@@ -134,6 +136,7 @@ class BeginRunResult:
         progress: of a run that another execution had: where it stood.
         source: of an adopted run: "history" if the progress comes from that execution's history, "row" if that was
             gone and it comes from the last checkpoint row, "start" if it had not got anywhere.
+        pending: of an adopted run: its last checkpoint's record, if that execution may not have come to write it.
     """
 
     kind: str
@@ -141,6 +144,7 @@ class BeginRunResult:
     frame: RunFrame | None = None
     progress: Progress | None = None
     source: str | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class EndRun:
             usage=call.usage,
             cycles=call.cycles,
             error=call.error,
-            pending=call.pending,
+            pending=cast("list[dict[str, Any]]", answer.get("pending") or []),
         )
         return _as_before(ended, answer) if answer["kind"] == "stored" else ended
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from temporalio.api.enums.v1 import EventType
@@ -61,18 +61,32 @@ class Entry:
             source = source.carried or Carried()
         return list(getattr(source, "pending", []))
 
+    @property
+    def has_written(self) -> bool:
+        """Whether the records that rode on it are rows for certain."""
+        if isinstance(self.result, GenerateResult):
+            return self.result.message is not None
+        if isinstance(self.result, CallToolResult):
+            return self.result.kind == "result"
+        return isinstance(self.result, RecordResult | EndRunResult)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundProgress:
-    """What a history says of where a run stood. `known` is False if the history is gone."""
+    """What a history says of where a run stood. `known` is False if the history is gone.
+
+    `pending` is the last checkpoint's record if it may not have been written.
+    """
 
     known: bool
     progress: Progress | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 async def read_progress(client: Client, workflow_id: str, execution: str, run: str) -> FoundProgress:
     """Where a run stood by the history of the execution that had it."""
     progress: Progress | None = None
+    pending: list[dict[str, Any]] = []
     try:
         async for entry in read_entries(client, workflow_id, execution):
             if entry.name == contracts.SESSION and entry.input.carried is not None:
@@ -83,12 +97,12 @@ async def read_progress(client: Client, workflow_id: str, execution: str, run: s
                 progress = entry.result.progress if frame is not None and frame.run == run else progress
             for record in entry.pending:
                 if record.get("k") == "checkpoint" and record["r"]["run"] == run:
-                    progress = progress_of(record["r"])
+                    progress, pending = progress_of(record["r"]), [] if entry.has_written else [record]
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise
         return FoundProgress(known=False)
-    return FoundProgress(known=True, progress=progress)
+    return FoundProgress(known=True, progress=progress, pending=pending)
 
 
 def progress_of(record: dict[str, Any]) -> Progress:

@@ -24,7 +24,7 @@ class Record:
         """Write in one transaction; a note is written once however often this runs."""
         writer = writer_of(call.tenant, call.session, call.run or "")
         crash_point("record.storing")
-        kind, wait = await runs.record(
+        kind, wait, written = await runs.record(
             self._services.database,
             writer.key,
             run=call.run,
@@ -38,4 +38,4 @@ class Record:
         )
         crash_point("record.stored")
         self._services.announcer.changed(writer.key)
-        return RecordResult(kind=kind, wait=wait, pending=call.pending)
+        return RecordResult(kind=kind, wait=wait, pending=written)

@@ -7,13 +7,14 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from perdure.upp.json_value import JSONValue
+from perdure.upp.timestamp import format_timestamp
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNCUT_COLUMNS = 10_000
@@ -97,7 +98,7 @@ def in_short(value: JSONValue, limit: int = 120) -> str:
 
 def iso(at: datetime | None) -> str | None:
     """A time as every answer shows it: ISO 8601, UTC, milliseconds."""
-    return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if at is None else format_timestamp(at)
 
 
 def _cell(value: object) -> Text:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Table
+from sqlalchemy.ext.asyncio import AsyncConnection
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -20,6 +21,7 @@ from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
 from perdure.runtime.rebuilt_runs import (
+    RunLog,
     checkpoint_rows,
     is_ahead,
     known_run,
@@ -53,6 +55,7 @@ class RebuildReport:
         nodes: likewise.
         lost_executions: Temporal run ids whose history is gone, sorted; what their rows say stands as it is.
         missing_checkpoints: ids of those that were written once, and that neither a history nor a row has now, in order.
+            Those that a killed worker has written and not reported come to history once another worker runs.
     """
 
     runs: int
@@ -95,30 +98,43 @@ async def _rebuild(shelf: _Shelf, database: Database, key: SessionKey, *, wait: 
         kept = await lock_and_read(connection, key)
         history = await shelf.read_rest(kept.executions)
         logs = read_logs(kept.log)
-        if wait and shelf.open and is_ahead(logs, history):
+        if wait and is_ahead(logs, history, shelf.open):
             raise _Behind
         _check_bodies(kept, history)
         await check_payloads(connection, key, history.payloads)
         answers = await _read_answers(database, key, unheard_answers(history, kept))
-        index = {table: await read_rows(connection, table, key) for table in _INDEX}
-        made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
-        made[thread_nodes].append(root_row(key, kept))
-        for told in history.runs.values():
-            run = known_run(key, kept, told, logs)
-            made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
-            made[checkpoints].extend(checkpoint_rows(run))
-            made[tool_calls].extend(call_rows(run, kept, answers, index[tool_calls]))
-        written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
-        now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}
-        await put_totals(connection, key, kept, session_totals(key, kept, logs, now[runs]))
-        return RebuildReport(
-            runs=written[runs],
-            checkpoints=written[checkpoints],
-            tool_calls=written[tool_calls],
-            nodes=written[thread_nodes],
-            lost_executions=sorted(shelf.lost),
-            missing_checkpoints=missing_checkpoints(logs, now[checkpoints]),
-        )
+        written, missing = await _write(connection, key, kept, history, logs, answers)
+    return RebuildReport(
+        runs=written[runs],
+        checkpoints=written[checkpoints],
+        tool_calls=written[tool_calls],
+        nodes=written[thread_nodes],
+        lost_executions=sorted(shelf.lost),
+        missing_checkpoints=missing,
+    )
+
+
+async def _write(
+    connection: AsyncConnection,
+    key: SessionKey,
+    kept: Kept,
+    history: SessionHistory,
+    logs: dict[str, RunLog],
+    answers: dict[str, AssistantMessage],
+) -> tuple[dict[Table, int], list[str]]:
+    """Write what is missing or wrong; how many rows of each table, and which checkpoints have no row even so."""
+    index = {table: await read_rows(connection, table, key) for table in _INDEX}
+    made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
+    made[thread_nodes].append(root_row(key, kept))
+    for told in history.runs.values():
+        run = known_run(key, kept, told, logs)
+        made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
+        made[checkpoints].extend(checkpoint_rows(run))
+        made[tool_calls].extend(call_rows(run, kept, answers, index[tool_calls]))
+    written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
+    now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}
+    await put_totals(connection, key, kept, session_totals(key, kept, logs, now[runs]))
+    return written, missing_checkpoints(logs, now[checkpoints])
 
 
 def _check_bodies(kept: Kept, history: SessionHistory) -> None:
@@ -158,9 +174,9 @@ class _Shelf:
         self.lost: set[str] = set()
 
     @property
-    def open(self) -> bool:
-        """Whether more may come to history."""
-        return any(execution.open for execution in self._read.values())
+    def open(self) -> set[str]:
+        """The executions to whose histories more may come."""
+        return {name for name, execution in self._read.items() if execution.open}
 
     async def read_closed(self) -> None:
         """Read those that will not change any more."""

@@ -77,17 +77,17 @@ def read_logs(log: Iterable[LogEntry]) -> dict[str, RunLog]:
     return found
 
 
-def is_ahead(logs: Mapping[str, RunLog], history: SessionHistory) -> bool:
-    """Whether something is written that history does not tell: a run, its end, a checkpoint."""
-    for run, log in logs.items():
+def is_ahead(logs: Mapping[str, RunLog], history: SessionHistory, open_executions: set[str]) -> bool:
+    """Whether something is written of a run (that it began or ended, a checkpoint) that history will tell yet."""
+
+    def is_untold(run: str, log: RunLog) -> bool:
         told = history.runs.get(run)
-        if (
-            told is None
-            or (log.ended is not None and told.end is None)
-            or log.checkpoints.keys() - told.checkpoints.keys()
-        ):
-            return True
-    return False
+        if told is None:
+            return log.began.data["execution"] in open_executions
+        untold = (log.ended is not None and told.end is None) or log.checkpoints.keys() - told.checkpoints.keys()
+        return bool(untold and told.executions & open_executions)
+
+    return any(is_untold(run, log) for run, log in logs.items())
 
 
 def missing_checkpoints(logs: Mapping[str, RunLog], rows: list[RowValues]) -> list[str]:
@@ -178,7 +178,8 @@ def _standing(run: KnownRun) -> RowValues:
 
 def _writer(run: KnownRun, step: int) -> str:
     """The execution that started a step; for 0, the run."""
-    return run.history.steps.get(step) or str(run.log.began.data["execution"])
+    taken = run.history.steps.get(step)
+    return taken.execution if taken is not None else str(run.log.began.data["execution"])
 
 
 def _logged_end(run: KnownRun) -> EndRunResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure.activities.contracts import (
     BeginRunResult,
@@ -20,13 +20,16 @@ from perdure.activities.history import Entry
 from perdure.errors import DamagedSession
 from perdure.uap.ids import results_id
 
+K = TypeVar("K")
+
 
 @dataclass(slots=True)
-class TakenRecord:
-    """A checkpoint's record, and the execution whose activity took it along first."""
+class Taken:
+    """A record that activities took along, and the execution of the one that wrote it, else of the first."""
 
     record: dict[str, Any]
     execution: str
+    written: bool
 
 
 @dataclass(slots=True)
@@ -44,7 +47,8 @@ class RunHistory:
 
     Attributes:
         frame: what stays the same for the whole run.
-        steps: started steps, each with the execution that was first to say so.
+        executions: those that had it.
+        steps: of started steps, by number.
         checkpoints: by id, in order.
         asked: model calls by the id of their answer, in order.
         called: tool calls that were scheduled, by answer and index, with the result that Temporal heard of.
@@ -53,8 +57,9 @@ class RunHistory:
     """
 
     frame: RunFrame
-    steps: dict[int, str] = field(default_factory=dict[int, str])
-    checkpoints: dict[str, TakenRecord] = field(default_factory=dict[str, TakenRecord])
+    executions: set[str] = field(default_factory=set[str])
+    steps: dict[int, Taken] = field(default_factory=dict[int, Taken])
+    checkpoints: dict[str, Taken] = field(default_factory=dict[str, Taken])
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
     called: dict[tuple[str, int], CallToolResult | None] = field(
         default_factory=dict[tuple[str, int], CallToolResult | None]
@@ -88,10 +93,10 @@ class SessionHistory:
             frame = _frame(entry)
             if frame is not None:
                 run = frame.run
-                self.runs.setdefault(run, RunHistory(frame))
+                self.runs.setdefault(run, RunHistory(frame)).executions.add(entry.execution)
                 self._name(frame.message, frame.message_sha)
             for record in entry.pending:
-                self._take(run, entry.execution, record)
+                self._take(self.runs[run], entry, record)
             if isinstance(entry.input, GenerateInput):
                 self._hear_answer(entry.input, entry.result)
             elif isinstance(entry.input, CallToolInput):
@@ -101,13 +106,13 @@ class SessionHistory:
                 if ended.end is None:
                     ended.end, ended.ended_in = entry.result, entry.execution
 
-    def _take(self, run: str, execution: str, record: dict[str, Any]) -> None:
-        if record["k"] == "step":
-            self.runs[run].steps.setdefault(record["step"], execution)
+    def _take(self, run: RunHistory, entry: Entry, item: dict[str, Any]) -> None:
+        if item["k"] == "step":
+            _note(run.steps, item["step"], Taken(item, entry.execution, entry.has_written))
             return
-        taken = record["r"]
-        self.runs[run].checkpoints.setdefault(taken["id"], TakenRecord(taken, execution))
-        for mark in taken["messages"]:
+        record = item["r"]
+        _note(run.checkpoints, record["id"], Taken(record, entry.execution, entry.has_written))
+        for mark in record["messages"]:
             self._name(mark["id"], mark["sha256"])
 
     def _hear_answer(self, call: GenerateInput, result: GenerateResult | None) -> None:
@@ -131,6 +136,12 @@ class SessionHistory:
         if sha256 and known != sha256:
             raise DamagedSession(f"histories name two hashes for message {message}: {known} and {sha256}")
         self.bodies[message] = known
+
+
+def _note(known: dict[K, Taken], name: K, taken: Taken) -> None:
+    before = known.get(name)
+    if before is None or (taken.written and not before.written):
+        known[name] = taken
 
 
 def _frame(entry: Entry) -> RunFrame | None:

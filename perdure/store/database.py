@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from perdure.errors import InvalidInput
+from perdure.errors import InvalidInput, PerdureError
 from perdure.store.json_text import escaped_json, read_json
 from perdure.upp.json_value import JSONObject
 
@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _AWAY = (
     OSError,
+    EOFError,
     TimeoutError,
     PoolTimeout,
     asyncpg.PostgresConnectionError,
@@ -77,21 +78,14 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection]:
         """A Core connection in a transaction: committed at the end of the block, rolled back on an error."""
-        async with self._engine.begin() as connection:
+        async with self._engine.connect() as connection, _broken_is_away(connection), connection.begin():
             yield connection
 
     @asynccontextmanager
     async def driver(self) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
         """The driver's own connection, outside any transaction."""
-        async with self._engine.connect() as connection:
-            raw = await connection.get_raw_connection()
-            driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
-            try:
-                yield driver
-            except BaseException:
-                if driver.is_closed():
-                    await connection.invalidate()
-                raise
+        async with self._engine.connect() as connection, _broken_is_away(connection) as driver:
+            yield driver
 
     async def call(self, function: str, *arguments: Any) -> JSONObject:
         """Call one of the store's SQL functions; its transaction is its own.
@@ -108,6 +102,26 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+@asynccontextmanager
+async def _broken_is_away(connection: AsyncConnection) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+    """Drop a connection that has broken, and say so by an error that `is_away` knows.
+
+    When a server dies in the middle of a call the driver may raise nearly anything, also errors of its own state.
+    """
+    raw = await connection.get_raw_connection()
+    driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+    try:
+        yield driver
+    except BaseException as error:
+        broken = driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
+        if not broken or isinstance(error, PerdureError):
+            raise
+        await connection.invalidate()
+        if isinstance(error, Exception) and not is_away(error):
+            raise ConnectionError(f"the connection to PostgreSQL broke: {type(error).__name__}: {error}") from error
+        raise
 
 
 def _refuse_closed(connection: DBAPIConnection, _record: object, _proxy: object) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from perdure.store.database import Database, is_away
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
+from perdure.upp.timestamp import format_timestamp
 
 CHANNEL = "perdure_events"
 _BATCH_SECONDS = 0.005
@@ -40,7 +41,7 @@ class Event:
             "source": self.source,
             "type": self.type,
             "data": self.data,
-            "at": self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "at": format_timestamp(self.at),
         }
 
 

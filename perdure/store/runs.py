@@ -66,7 +66,7 @@ async def record(
     paused: bool | None,
     status: str | None,
     wait: JSONObject | None,
-) -> tuple[str, str | None]:
+) -> tuple[str, str | None, list[JSONObject]]:
     """Write what must not wait for the next activity.
 
     Args:
@@ -82,13 +82,15 @@ async def record(
         wait: a wait to open: id, kind, message, index, asked.
 
     Returns:
-        "won" or "gone", and the id of the open wait: that of an earlier one for the same call if it is still open.
+        "won" or "gone"; the id of the open wait: that of an earlier one for the same call if it is still open; and the
+        records as they are written now.
     """
     answer = await database.call(
         "record_v1", key.tenant, key.session, run, execution, escaped_json(list(pending)), number,
         escaped_json(list(events)), paused, status, None if wait is None else escaped_json(wait),
     )  # fmt: skip
-    return str(answer["kind"]), cast("str | None", answer.get("wait"))
+    written = cast("list[JSONObject]", answer.get("pending") or [])
+    return str(answer["kind"]), cast("str | None", answer.get("wait")), written
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
 
     Returns:
         `kind`: "won"; "gone" if the session is deleted; "stored" if the run had ended before, which may have been
-        otherwise: then also its status, at, step, usage, cycles and error.
+        otherwise: then also its status, at, step, usage, cycles and error. `pending`: the records as they are written.
     """
     return await database.call(
         "end_run_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from temporalio.worker import (
     WorkerDeploymentConfig,
 )
 
+from perdure.activities import contracts
 from perdure.activities.begin_run import BeginRun
 from perdure.activities.border import to_application_error
 from perdure.activities.call_tool import CallTool
@@ -27,7 +29,7 @@ from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
 from perdure.activities.record import Record
 from perdure.activities.services import Services
-from perdure.errors import PerdureError
+from perdure.errors import PerdureError, ServerError
 from perdure.store.database import is_away
 from perdure.workflows.session import SessionWorkflow
 
@@ -76,20 +78,18 @@ class WorkerOptions:
 
 
 def build_worker(client: Client, services: Services, options: WorkerOptions) -> Worker:
-    """A worker of the app in `services`; `client` must have been connected with `perdure_plugin()`."""
+    """A worker of the app in `services`; `client` must have been connected with `perdure_plugin()`.
+
+    Raises:
+        ServerError: this version does not serve every activity that its workflows schedule.
+    """
     return Worker(
         client,
         task_queue=options.task_queue,
         deployment_config=WorkerDeploymentConfig(  # said outright: by default the client hashes every loaded module
             version=WorkerDeploymentVersion("perdure", version("perdure")), use_worker_versioning=False
         ),
-        activities=[
-            BeginRun(services).begin_run,
-            Generate(services).generate,
-            CallTool(services).call_tool,
-            Record(services).record,
-            EndRun(services).end_run,
-        ],
+        activities=list(_activities(services).values()),
         max_concurrent_workflow_tasks=options.max_concurrent_workflow_tasks,
         max_cached_workflows=options.max_cached_workflows,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=0.5),
@@ -97,3 +97,18 @@ def build_worker(client: Client, services: Services, options: WorkerOptions) -> 
         default_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=options.shutdown_grace,
     )
+
+
+def _activities(services: Services) -> dict[str, Callable[..., Any]]:
+    """The activities by the names under which workflows ask for them."""
+    served: dict[str, Callable[..., Any]] = {
+        contracts.BEGIN_RUN: BeginRun(services).begin_run,
+        contracts.GENERATE: Generate(services).generate,
+        contracts.CALL_TOOL: CallTool(services).call_tool,
+        contracts.RECORD: Record(services).record,
+        contracts.END_RUN: EndRun(services).end_run,
+    }
+    missing = [name for name in contracts.ACTIVITIES if name not in served]
+    if missing:
+        raise ServerError(f"this worker does not serve {', '.join(missing)}; install one whole version of perdure")
+    return served

@@ -29,6 +29,7 @@ from perdure.uap.ids import answer_id, checkpoint_id, results_id, wait_id
 from perdure.uap.options import RunOptions
 from perdure.uap.state import ExecutionState
 from perdure.upp.messages import AssistantMessage, ToolResultMessage, message_from_json
+from perdure.upp.timestamp import format_timestamp
 from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolResult
 from perdure.upp.turn import Turn
@@ -36,7 +37,7 @@ from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 from perdure.workflows import calls
 from perdure.workflows.outbox import Outbox
 from perdure.workflows.parking import Gate, Parking
-from perdure.workflows.step import Step, iso, record_json, tool_execution, totals
+from perdure.workflows.step import Step, record_json, tool_execution, totals
 
 T = TypeVar("T")
 
@@ -248,7 +249,7 @@ class TemporalEffects:
             node=self.frame.node,
             position=self._position,
             start=self.frame.start,
-            at=iso(workflow.now()),
+            at=format_timestamp(workflow.now()),
             usage=self.boundary.usage,
             step_usage=totals(self._step.usage),
             cycles=self.state.cycles,

@@ -26,12 +26,13 @@ from perdure.uap.options import RunOptions
 from perdure.uap.strategy import ExecutionContext
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import message_from_json
+from perdure.upp.timestamp import format_timestamp
 from perdure.workflows import calls, strategies
 from perdure.workflows.effects import TemporalEffects
 from perdure.workflows.outbox import Outbox, Recorder
 from perdure.workflows.parking import Parking
 from perdure.workflows.signals import Control, SignalBox
-from perdure.workflows.step import iso, totals
+from perdure.workflows.step import totals
 
 _MAX_SIGNALS = 2000
 
@@ -101,7 +102,7 @@ class SessionWorkflow:
         noted = self._signals.noted
         self._beginning = True
         begun = await calls.begin_run(
-            BeginRunInput(self._start.tenant, self._start.session, self._start.agent, iso(workflow.now()))
+            BeginRunInput(self._start.tenant, self._start.session, self._start.agent, format_timestamp(workflow.now()))
         )
         if begun.kind == "gone":
             raise SessionGone(f"session {self._start.session} does not exist or is being deleted")
@@ -110,6 +111,8 @@ class SessionWorkflow:
             self._beginning = False
             await self._ignore_early_cancels()
             return noted != self._signals.noted or self.busy
+        for record in begun.pending:
+            self._outbox.add(record)
         if begun.source is not None:
             detail: JSONObject = {"source": begun.source, "step": begun.progress.step if begun.progress else 0}
             await self._recorder.note(run_event("run.adopted", detail), run=begun.frame.run)
@@ -133,7 +136,7 @@ class SessionWorkflow:
                 session=self._start.session,
                 run=frame.run,
                 status=status,
-                now=iso(workflow.now()),
+                now=format_timestamp(workflow.now()),
                 step=effects.state.step,
                 usage=totals(effects.state.usage),
                 cycles=effects.state.cycles,

@@ -51,8 +51,3 @@ def tool_execution(call: ToolCall, result: CallToolResult) -> ToolExecution:
         is_error=result.is_error,
         duration_ms=result.duration_ms,
     )
-
-
-def iso(at: Any) -> str:
-    """A time as a run's records carry it: ISO 8601, UTC, milliseconds."""
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

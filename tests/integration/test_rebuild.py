@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, delete, func, select, text, update
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -45,12 +46,15 @@ NOTHING = RebuildReport(runs=0, checkpoints=0, tool_calls=0, nodes=0)
 
 
 async def _model(request: LLMRequest) -> Answer:
-    """Input: {"steps", "calls" a step, "size" of texts, "tool", "gate": a file, "held" and "broken": answers' numbers}."""
+    """Does what the input says.
+
+    {"steps", "calls" a step, "size" of texts, "tool", "gate": a file that tools wait for, "held": {an answer's number: a
+    file that the model waits for}, "broken": the number of the answer that fails}.
+    """
     last = max(place for place, message in enumerate(request.messages) if message.type == "user")
     spec = json.loads(request.messages[last].text)
     given = sum(1 for message in request.messages[last:] if message.type == "assistant")
-    if given == spec.get("held"):
-        await _wait_for(spec["gate"])
+    await _wait_for(spec.get("held", {}).get(str(given), ""))
     if given == spec.get("broken"):
         raise UPPError("the model is out of order", ErrorCode.INVALID_REQUEST, "scripted")
     filler = "é" * spec.get("size", 0)
@@ -231,7 +235,7 @@ async def _make_eventful(stack: Stack) -> tuple[SessionKey, Snapshot]:
         await event(in_tool, "step_start", 1)
         await event(in_tool, "tool_execution_start", 1)
         assert (await using.cancel(session)).state == "cancelled"
-        in_model = await submit(using, session=session, steps=2, held=1, gate="/nowhere")
+        in_model = await submit(using, session=session, steps=2, held={1: "/nowhere"})
         await event(in_model, "observation", 1)
         await eventually(lambda: _scheduled(using, in_model, 3), what="the second model call")
         assert (await using.cancel(session)).state == "cancelled"
@@ -244,10 +248,18 @@ async def _make_eventful(stack: Stack) -> tuple[SessionKey, Snapshot]:
 
 async def _scheduled(using: Sessions, handle: RunHandle, count: int) -> bool:
     """Whether the run's execution has scheduled so many activities."""
+    return await _count(using, handle, EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) >= count
+
+
+async def _recorded(using: Sessions, handle: RunHandle, count: int) -> bool:
+    """Whether so many local activities of the run's execution are in its history."""
+    return await _count(using, handle, EventType.EVENT_TYPE_MARKER_RECORDED) >= count
+
+
+async def _count(using: Sessions, handle: RunHandle, kind: EventType.ValueType) -> int:
     row = await handle.status()
     workflow = using.client.get_workflow_handle(row.key.workflow_id, run_id=row.temporal_run_id)
-    history = await workflow.fetch_history()
-    return sum(1 for item in history.events if item.HasField("activity_task_scheduled_event_attributes")) >= count
+    return sum(1 for item in (await workflow.fetch_history()).events if item.event_type == kind)
 
 
 # -- tests --------------------------------------------------------------------------------------------------------------
@@ -421,7 +433,7 @@ async def test_adopted_run_keeps_every_checkpoint(stack: Stack, rebuilt_worker: 
     """A boundary that only a terminated execution's history held is a row once its run is adopted."""
     gate = tmp_path / "gate"
     async with stack.connect() as using:
-        handle = await submit(using, steps=2, held=1, gate=str(gate))
+        handle = await submit(using, steps=2, held={1: str(gate)})
         await event(handle, "observation", 1)
         await eventually(lambda: _scheduled(using, handle, 3), what="the second model call")
         key = SessionKey(using.tenant, handle.session)
@@ -437,23 +449,25 @@ async def test_adopted_run_keeps_every_checkpoint(stack: Stack, rebuilt_worker: 
         assert await take_snapshot(using.database, key) == before
 
 
-@pytest.mark.parametrize("point", ["begin_run.stored", "call_tool.stored", "record.stored", "end_run.stored"])
+@pytest.mark.parametrize("point", ["begin_run.stored", "call_tool.stored", "record.stored#2", "end_run.stored"])
 async def test_what_a_lost_workflow_task_wrote_is_what_history_says(stack: Stack, tmp_path: Path, point: str) -> None:
     """Rows that were written before a worker died are not told otherwise when the work is done again."""
     gate = tmp_path / "gate"
-    own = {"PERDURE_TASK_QUEUE": point, "PERDURE_TEST_AGENT": point}
+    name = point.replace("#", "-")
+    own = {"PERDURE_TASK_QUEUE": name, "PERDURE_TEST_AGENT": name}
     first = WorkerProcess(stack, APP, **own, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed"))
     first.wait_ready()
     async with stack.connect() as using:
-        handle = await submit(using, point, steps=1, gate=str(gate))
-        if point == "record.stored":
+        handle = await submit(using, name, steps=1, gate=str(gate))
+        if name.startswith("record"):  # the second record parks the run, and takes the checkpoint along
             await event(handle, "tool_execution_start", 1)
-            await using.pause(handle.session, wait_s=0)
+            assert (await using.pause(handle.session)).state == "paused"
         gate.touch()
         await asyncio.to_thread(first.wait_dead)
         second = WorkerProcess(stack, APP, **own).wait_ready()
         try:
-            if point == "record.stored":
+            if name.startswith("record"):
+                await eventually(lambda: _recorded(using, handle, 3), what="the second record, told")
                 assert (await using.resume(handle.session, wait_s=20)).state == "resumed"
             assert await ended(handle) == "completed"
             key = SessionKey(using.tenant, handle.session)

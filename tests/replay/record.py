@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 
 from temporalio.client import WorkflowHandle, WorkflowHistory
 
-from perdure.activities.contracts import CANCEL, PAUSE, SESSION, SessionInput
+from perdure.activities.contracts import CANCEL, PAUSE, SESSION, WAKE, SessionInput
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.store.waits import open_waits
 from perdure.uap.options import RunOptions
@@ -29,6 +29,7 @@ from tests.integration.test_kills import finish, settle_waits, spec, submit
 FOLDER = Path(__file__).parent / "histories"
 RECORDER = "recorder"
 ENDED_BY_HAND = "by hand"
+GARBAGE: list[Any] = [7, "text", [1], {"id": 1}, {"run": []}, b"\x00\xff", "\ud800"]
 
 Scenario: TypeAlias = Callable[[Stack, Sessions], Awaitable[RunHandle]]
 
@@ -58,11 +59,12 @@ def workflow(sessions: Sessions, handle: RunHandle) -> WorkflowHandle[Any, Any]:
     return sessions.client.get_workflow_handle(SessionKey(sessions.tenant, handle.session).workflow_id)
 
 
-async def until_event(handle: RunHandle, kind: str) -> None:
-    """Return once the run has had such an event."""
+async def until_event(handle: RunHandle, kind: str, count: int = 1) -> None:
+    """Return once the run has had that many events of a kind."""
     async with asyncio.timeout(20):
         async for event in handle.events():
-            if event.type == kind:
+            count -= event.type == kind
+            if count == 0:
                 return
 
 
@@ -95,7 +97,7 @@ async def tools_and_barriers(stack: Stack, sessions: Sessions) -> RunHandle:
 
 
 async def paused_and_resumed(stack: Stack, sessions: Sessions) -> RunHandle:
-    """Paused before a model call, resumed; paused again before a tool call, resumed."""
+    """Paused and resumed twice, each time during a model call, so that the tool call after it is held."""
     values = spec(steps=3, latency=0.4)
     async with worker(stack):
         handle = await submit(sessions, values)
@@ -160,7 +162,7 @@ async def over_its_limit(stack: Stack, sessions: Sessions) -> RunHandle:
 
 
 async def continues_as_new(stack: Stack, sessions: Sessions) -> RunHandle:
-    """A run over several executions; the first ends with a control noted, the second while parked."""
+    """A run over several executions, paused and resumed on the way."""
     values = spec(steps=16, calls=2)
     async with worker(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100"):
         handle = await submit(sessions, values)
@@ -168,6 +170,25 @@ async def continues_as_new(stack: Stack, sessions: Sessions) -> RunHandle:
         assert (await sessions.pause(handle.session)).state == "paused"
         assert (await sessions.resume(handle.session)).state == "resumed"
         assert await finish(sessions, handle) == "completed"
+    return handle
+
+
+async def continues_as_new_while_parked(stack: Stack, sessions: Sessions) -> RunHandle:
+    """A run that waits for its client gets more signals than one execution may hold, then its answer."""
+    options = RunOptions(client_tools=[{"name": "pick_colour"}])
+    async with worker(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100"):
+        handle = await act(sessions, [[{"tool": "pick_colour"}, call("none", "1")], "thanks"], options)
+        await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
+        target = workflow(sessions, handle)
+        first = (await target.describe()).run_id
+
+        async def left() -> bool:
+            await target.signal(WAKE)
+            return (await target.describe()).run_id != first
+
+        await eventually(left)
+        await until_event(handle, "run.parked", 2)
+        assert await finish(sessions, handle, {"result": "blue"}) == "completed"
     return handle
 
 
@@ -217,9 +238,9 @@ async def garbage_signals(stack: Stack, sessions: Sessions) -> RunHandle:
         await until_ledger(stack, values, "model")
         target = workflow(sessions, handle)
         for name in (PAUSE, CANCEL, "answer", "nonsense"):
-            for value in (7, "text", [1], {"id": 1}, {"run": []}, b"\x00\xff", "\ud800"):
+            for value in GARBAGE:
                 await target.signal(name, value)
-        await target.signal("wake", args=[1, 2, 3])
+        await target.signal(WAKE, args=[1, 2, 3])
         await target.signal("answer", {"wait": "no such wait"})
         assert await finish(sessions, handle) == "completed"
     return handle
@@ -251,7 +272,7 @@ async def adopted(stack: Stack, sessions: Sessions) -> RunHandle:
             SessionInput(sessions.tenant, handle.session, "worker"),
             id=target.id,
             task_queue="perdure",
-            start_signal="wake",
+            start_signal=WAKE,
         )
         assert await finish(sessions, handle) == "completed"
     return handle
@@ -267,6 +288,7 @@ SCENARIOS: list[Scenario] = [
     failed,
     over_its_limit,
     continues_as_new,
+    continues_as_new_while_parked,
     parked_and_answered,
     client_tool_answered,
     killed_worker,

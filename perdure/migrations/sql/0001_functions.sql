@@ -84,6 +84,17 @@ begin
     return v_events;
 end $$;
 
+-- The same records as they were written. One of a workflow task that was lost was written with that task's time, and is
+-- not written again: history is told what the row says.
+create function perdure.written_v1(p_tenant text, p_session text, p_pending json) returns json
+language sql as $$
+    select coalesce(json_agg(case when c.id is null then e.v
+                                  else json_build_object('k', 'checkpoint', 'r', c.record) end order by e.n), '[]'::json)
+      from json_array_elements(coalesce(p_pending, '[]'::json)) with ordinality as e(v, n)
+      left join perdure.checkpoints c
+        on c.tenant_id = p_tenant and c.session_id = p_session and c.id = e.v -> 'r' ->> 'id'
+$$;
+
 -- Takes the next input, or finds the run that is still open.
 create function perdure.begin_run_v1(p_tenant text, p_session text, p_agent text, p_execution text, p_spec json,
                                      p_now timestamptz) returns json
@@ -388,7 +399,8 @@ begin
         end if;
     end if;
     perform perdure.emit_v1(p_tenant, p_session, p_run, v_events);
-    return json_build_object('kind', 'won', 'wait', v_wait);
+    return json_build_object('kind', 'won', 'wait', v_wait,
+        'pending', perdure.written_v1(p_tenant, p_session, p_pending));
 end $$;
 
 -- Ends a run: settles its open tool calls, writes its one terminal event, frees the session for the next input.
@@ -412,7 +424,8 @@ begin
     select * into v_run from perdure.runs where tenant_id = p_tenant and session_id = p_session and id = p_run;
     if v_run.status in ('completed', 'failed', 'cancelled') then
         return json_build_object('kind', 'stored', 'status', v_run.status, 'at', v_run.ended_at, 'step', v_run.step,
-            'usage', v_run.usage, 'cycles', v_run.cycles, 'error', v_run.error);
+            'usage', v_run.usage, 'cycles', v_run.cycles, 'error', v_run.error,
+            'pending', perdure.written_v1(p_tenant, p_session, p_pending));
     end if;
     v_events := perdure.apply_v1(p_tenant, p_session, p_run, p_execution, p_pending);
     if p_partial is not null then
@@ -457,5 +470,6 @@ begin
                'inputTokens', (usage ->> 'inputTokens')::bigint + coalesce((p_usage ->> 'inputTokens')::bigint, 0),
                'outputTokens', (usage ->> 'outputTokens')::bigint + coalesce((p_usage ->> 'outputTokens')::bigint, 0))
      where tenant_id = p_tenant and id = p_session;
-    return json_build_object('kind', 'won', 'status', p_status);
+    return json_build_object('kind', 'won', 'status', p_status,
+        'pending', perdure.written_v1(p_tenant, p_session, p_pending));
 end $$;
