@@ -28,10 +28,11 @@ from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import message_from_json
 from perdure.upp.timestamp import format_timestamp
 from perdure.workflows import calls, strategies
+from perdure.workflows.controls import Controls
 from perdure.workflows.effects import TemporalEffects
 from perdure.workflows.outbox import Outbox, Recorder
 from perdure.workflows.parking import Parking
-from perdure.workflows.signals import Control, SignalBox
+from perdure.workflows.signals import SignalBox
 from perdure.workflows.step import totals
 
 _MAX_SIGNALS = 2000
@@ -49,15 +50,9 @@ class SessionWorkflow:
         self._signals = SignalBox(self._carried)
         self._outbox = Outbox(self._carried.pending)
         self._recorder = Recorder(start, self._outbox)
-        self._paused = self._carried.paused
-        self._handling = False
-        self._beginning = False
-        self._cancel_ids: list[str] = []
-        self._cancel_asked = False
-        self._early_cancels: list[Control] = []
+        self._controls = Controls(self._signals, self._recorder, paused=self._carried.paused)
         self._effects: TemporalEffects | None = None
         self._parking: Parking | None = None
-        self._status = "idle"
         self._last: dict[str, Any] = {}
 
     @workflow.run
@@ -73,7 +68,7 @@ class SessionWorkflow:
     async def _run_beside_signals(self) -> None:
         """Cancelling this workflow sets a flag; the tasks themselves are never cancelled, so nothing is left half done."""
         work = asyncio.create_task(self._run())
-        signals = asyncio.create_task(self._handle_signals())
+        signals = asyncio.create_task(self._controls.serve())
         while not work.done() and not signals.done():
             try:
                 await asyncio.wait([work, signals], return_when=asyncio.FIRST_COMPLETED)
@@ -100,16 +95,15 @@ class SessionWorkflow:
         """Take one input, or learn that there is none; False ends the execution."""
         await workflow.wait_condition(lambda: not self.busy)
         noted = self._signals.noted
-        self._beginning = True
+        self._controls.holding = True
         begun = await calls.begin_run(
             BeginRunInput(self._start.tenant, self._start.session, self._start.agent, format_timestamp(workflow.now()))
         )
         if begun.kind == "gone":
             raise SessionGone(f"session {self._start.session} does not exist or is being deleted")
-        self._paused = begun.paused
+        self._controls.paused = begun.paused
         if begun.frame is None:
-            self._beginning = False
-            await self._ignore_early_cancels()
+            await self._controls.none_begun()
             return noted != self._signals.noted or self.busy
         for record in begun.pending:
             self._outbox.add(record)
@@ -126,9 +120,7 @@ class SessionWorkflow:
         self._effects = effects = TemporalEffects(
             self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
         )
-        self._status = "running"
-        self._beginning = False
-        await self._apply_early_cancels(frame.run)
+        await self._controls.begun(effects)
         status, error = await self._execute(frame, effects)
         ended = await calls.end_run(
             EndRunInput(
@@ -142,7 +134,7 @@ class SessionWorkflow:
                 cycles=effects.state.cycles,
                 error=error,
                 open_answer=effects.open_answer if status == "cancelled" else None,
-                controls=self._cancel_ids,
+                controls=self._controls.cancel_ids,
                 pending=self._outbox.take(),
             )
         )
@@ -150,8 +142,7 @@ class SessionWorkflow:
             raise SessionGone(f"session {self._start.session} is being deleted")
         self._last = {**self._run_state(), "status": ended.status}
         self._effects, self._parking = None, None
-        self._cancel_ids, self._cancel_asked = [], False
-        self._status = "idle"
+        self._controls.ended()
 
     async def _execute(self, frame: RunFrame, effects: TemporalEffects) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
@@ -192,17 +183,17 @@ class SessionWorkflow:
     @property
     def paused(self) -> bool:
         """See `Gate.paused`."""
-        return self._paused
+        return self._controls.paused
 
     @property
     def cancelled(self) -> bool:
         """See `Gate.cancelled`. One flag, set by a signal or by Temporal's own cancellation."""
-        return self._cancel_asked or workflow.cancellation_reason() is not None
+        return self._controls.cancel_asked or workflow.cancellation_reason() is not None
 
     @property
     def busy(self) -> bool:
         """See `Gate.busy`."""
-        return self._signals.waiting or self._handling or self._recorder.busy
+        return self._controls.busy
 
     def answered(self, wait: str) -> bool:
         """See `Gate.answered`."""
@@ -228,7 +219,7 @@ class SessionWorkflow:
             return
         in_hand = effects.state.step > effects.boundary.step
         carried = Carried(
-            paused=self._paused,
+            paused=self._controls.paused,
             seen=self._signals.seen,
             answered=self._signals.answered,
             frame=dataclasses.replace(effects.frame, adopted=in_hand),
@@ -245,72 +236,13 @@ class SessionWorkflow:
         """Note any signal: wake, pause, resume, cancel, answer, or something else."""
         self._signals.note(name, arguments)
 
-    async def _handle_signals(self) -> None:
-        while True:
-            await workflow.wait_condition(lambda: self._signals.waiting and not self._beginning)
-            self._handling = True
-            try:
-                if self._signals.unreadable:
-                    await self._recorder.note(run_event("signal.unreadable", {"text": self._signals.unreadable[0]}))
-                    self._signals.unreadable.popleft()
-                else:
-                    await self._handle(self._signals.controls[0])
-                    self._signals.controls.popleft()
-            except SessionGone:
-                return
-            finally:
-                self._handling = False
-
-    async def _handle(self, control: Control) -> None:
-        if control.kind == contracts.CANCEL:
-            await self._cancel(control)
-            return
-        self._paused = control.kind == contracts.PAUSE
-        kind = "session.paused" if self._paused else "session.resumed"
-        in_flight = self._effects.in_flight if self._effects else 0
-        detail: JSONObject = {"control": control.id, "inFlight": in_flight}
-        await self._recorder.note(run_event(kind, detail), paused=self._paused)
-
-    async def _cancel(self, control: Control) -> None:
-        effects = self._effects
-        if effects is not None and control.run in (None, effects.frame.run):
-            self._cancel_asked = True
-            self._cancel_ids.extend([control.id] if control.id else [])
-            effects.cancel_all()
-        elif control.run is not None and effects is None:
-            self._early_cancels.append(control)  # the run it means may be about to begin
-        else:
-            await self._ignore(control)
-
-    async def _apply_early_cancels(self, run: str) -> None:
-        early, self._early_cancels = self._early_cancels, []
-        for control in early:
-            if control.run == run:
-                await self._cancel(control)
-            else:
-                await self._ignore(control)
-
-    async def _ignore_early_cancels(self) -> None:
-        early, self._early_cancels = self._early_cancels, []
-        for control in early:
-            await self._ignore(control)
-
-    async def _ignore(self, control: Control) -> None:
-        detail: JSONObject = {
-            "control": control.id,
-            "kind": control.kind,
-            "run": control.run,
-            "reason": "not the active run",
-        }
-        await self._recorder.note(run_event("control.ignored", detail))
-
     # -- queries ---------------------------------------------------------------------------------------------
 
     @workflow.query(name="status")
     def query_status(self) -> dict[str, Any]:
         """Run, status and step of the run that is open, or was the last of this execution."""
         now = self._run_state() if self._effects else self._last
-        return {"session": self._start.session, "paused": self._paused, "status": "idle", **now}
+        return {"session": self._start.session, "paused": self._controls.paused, "status": "idle", **now}
 
     @workflow.query(name="state")
     def query_state(self) -> dict[str, Any]:
