@@ -27,6 +27,11 @@ async def check_schema(database: Database) -> None:
             f"PostgreSQL at {database.address} does not answer: {reason}; "
             "is it running? `perdure dev MODULE:APP` starts one"
         ) from error
+    if found is not None and found > HEAD_REVISION:
+        raise SchemaOutdated(
+            f"the schema at {database.address} is at revision {found}, newer than {HEAD_REVISION} which this version "
+            "knows; upgrade perdure"
+        )
     if found != HEAD_REVISION:
         raise SchemaOutdated(
             f"the schema at {database.address} is at revision {found or 'none'}, this version needs "

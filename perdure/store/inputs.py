@@ -197,7 +197,7 @@ async def _again(connection: AsyncConnection, known: Row[Any], body_sha256: str)
         )
     )
     return Accepted(
-        key, known.run_id, known.ordinal, run.status if run else known.state, repeated=True, paused=bool(paused),
+        key, known.run_id, known.ordinal, run.status if run else waiting_status(known.state), repeated=True, paused=bool(paused),
         after_seq=run.first_seq - 1 if run else 0,
     )  # fmt: skip
 
@@ -243,6 +243,11 @@ async def _append(
 async def _keep(connection: AsyncConnection, key: SessionKey, sha256: str, body: bytes) -> None:
     row = {"tenant_id": key.tenant, "session_id": key.session, "sha256": sha256, "bytes": body}
     await connection.execute(upsert(payloads).values(row).on_conflict_do_nothing())
+
+
+def waiting_status(state: str) -> str:
+    """The status of a run that has not begun, by its input's state."""
+    return "cancelled" if state == "withdrawn" else state
 
 
 async def withdraw(database: Database, key: SessionKey, run: str) -> bool:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from perdure.store.database import Database
+from perdure.store.json_text import read_json
 from perdure.store.payloads import checked, read_payloads
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue, loads
 from perdure.upp.messages import Message, message_from_json
 
 _SELECT = (
-    "select m.position, m.id, m.run_id, m.step, m.sha256, m.usage, m.stop, coalesce(m.body, p.bytes) as body "
+    "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, coalesce(m.body, p.bytes) as body "
     "from perdure.messages m left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id "
     "and p.session_id = m.session_id and p.sha256 = m.sha256 where m.tenant_id = $1 and m.session_id = $2 "
 )
@@ -76,7 +77,7 @@ async def read_message(database: Database, key: SessionKey, message: str) -> Sto
 
 async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) -> list[StoredMessage]:
     bodies = [checked(row["sha256"], row["body"], "message") for row in rows]
-    documents = [cast(JSONObject, loads(body)) for body in bodies]
+    documents = [read_body(row["type"], body) for row, body in zip(rows, bodies, strict=True)]
     wanted = [ref["sha256"] for document in documents for ref in _references(document)]
     results = await read_payloads(database, key, wanted)
     for document in documents:
@@ -95,6 +96,13 @@ async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) ->
         )
         for row, body, document in zip(rows, bodies, documents, strict=True)
     ]
+
+
+def read_body(kind: str, body: bytes) -> JSONObject:
+    """A message's stored body. That of tool results is put together in the database, from json columns."""
+    if kind == "tool_result":
+        return cast(JSONObject, read_json(body.decode("utf-8", "surrogatepass")))
+    return cast(JSONObject, loads(body))
 
 
 def _references(document: JSONObject) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ async def _read_bodies(connection: AsyncConnection, key: SessionKey) -> dict[str
 def _references(row: Row[Any]) -> list[JSONObject] | None:
     if not row.whole:
         return None
-    document = cast("dict[str, list[JSONObject]]", loads(row.refs))
+    document = cast("dict[str, list[JSONObject]]", read_body("tool_result", row.refs))
     return document["results"]
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Row, select
 from perdure.errors import UnknownRun
 from perdure.store.answers import Writer
 from perdure.store.database import Database
+from perdure.store.inputs import waiting_status
 from perdure.store.json_text import escaped_json
 from perdure.store.tables import inputs, runs
 from perdure.uap.session_key import SessionKey
@@ -222,5 +223,5 @@ def _run(row: Row[Any]) -> RunRow:
 
 
 def _queued(row: Row[Any]) -> RunRow:
-    status = "cancelled" if row.state == "withdrawn" else row.state
-    return RunRow(SessionKey(row.tenant_id, row.session_id), row.run_id, row.ordinal, status)
+    key = SessionKey(row.tenant_id, row.session_id)
+    return RunRow(key, row.run_id, row.ordinal, waiting_status(row.state))

@@ -95,12 +95,13 @@ class Parking:
     ) -> None:
         self._reasons.append(reason)
         try:
-            detail: JSONObject = {"reason": reason, "wait": wait["id"]} if wait else {"reason": reason}
-            ident = await self._recorder.note(
-                run_event("run.parked", detail), run=self._run, status="parked", wait=wait
-            )
+            detail: JSONObject = {"reason": reason}
+            # A wait's event is made where its row is: only the store knows whether an earlier wait is still open.
+            events = [] if wait else [run_event("run.parked", detail)]
+            ident = await self._recorder.note(*events, run=self._run, status="parked", wait=wait)
             if opened is not None and ident is not None:
                 opened.append(ident)
+                detail["wait"] = ident
             await self._until(lambda: ready() or self._gate.cancelled)
         finally:
             self._reasons.remove(reason)

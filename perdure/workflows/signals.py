@@ -63,7 +63,8 @@ class SignalBox:
             wait = value.get("wait")
             if not isinstance(wait, str):
                 raise TypeError("'wait' must be a wait's id")
-            self.answered.append(wait)
+            if wait not in self.answered:  # a sweep says it again until it is used
+                self.answered.append(wait)
             return
         if name not in (PAUSE, RESUME, CANCEL):
             raise TypeError("no such signal; there are wake, pause, resume, cancel and answer")

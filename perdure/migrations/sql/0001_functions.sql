@@ -256,6 +256,10 @@ begin
     if v_head.active_run is distinct from p_run then
         return json_build_object('kind', 'late');
     end if;
+    perform 1 from perdure.messages where tenant_id = p_tenant and session_id = p_session and id = p_message;
+    if found then
+        return json_build_object('kind', 'late');
+    end if;
     if v_head.delta_key = v_key then
         v_upto := v_head.delta_upto;
     elsif split_part(v_head.delta_key, ':', 1) = p_message and not p_reset then
@@ -291,9 +295,13 @@ begin
         return json_build_object('state', 'late');
     end if;
     if v_call.state <> 'done' then
-        update perdure.waits set used = true
-         where tenant_id = p_tenant and session_id = p_session and message_id = p_message and index = p_index
-           and answered_at is not null and not used returning answer into v_answer;
+        update perdure.waits set used = true, delivered = true
+         where tenant_id = p_tenant and id = (
+               select w.id from perdure.waits w
+                where w.tenant_id = p_tenant and w.session_id = p_session and w.message_id = p_message
+                  and w.index = p_index and w.answered_at is not null and not w.used
+                order by w.asked_at, w.id limit 1)
+        returning answer into v_answer;
     end if;
     if p_claim and v_call.state = 'pending' then
         update perdure.tool_calls set state = 'running', attempt = p_attempt
@@ -333,6 +341,9 @@ begin
         perform perdure.emit_v1(p_tenant, p_session, p_run, v_events);
         select * into v_call from perdure.tool_calls
          where tenant_id = p_tenant and session_id = p_session and message_id = p_message and index = p_index;
+        if not found then
+            return json_build_object('kind', 'late');
+        end if;
         return json_build_object('kind', 'stored', 'is_error', v_call.is_error, 'sha256', v_call.result_sha256,
             'size', v_call.result_bytes, 'duration_ms', v_call.duration_ms, 'attempt', v_call.attempt);
     end if;
@@ -369,13 +380,11 @@ begin
         if p_status is not null then
             update perdure.runs set status = p_status
              where tenant_id = p_tenant and session_id = p_session and id = p_run;
-            update perdure.waits set delivered = true
-             where tenant_id = p_tenant and session_id = p_session and run_id = p_run and answered_at is not null;
         end if;
         if p_wait is not null then
             select id into v_wait from perdure.waits
              where tenant_id = p_tenant and session_id = p_session and message_id = p_wait ->> 'message'
-               and index = (p_wait ->> 'index')::integer and answered_at is null;
+               and index = (p_wait ->> 'index')::integer and not used order by asked_at, id limit 1;
             if not found then
                 select (p_wait ->> 'id') || case when count(*) = 0 then '' else '-' || count(*) end into v_wait
                   from perdure.waits
@@ -388,7 +397,13 @@ begin
         end if;
     end if;
     if v_head.note_execution is distinct from p_execution or v_head.note_number < p_number then
-        v_events := perdure.join_v1(v_events, p_events);
+        if p_run is null or v_head.active_run is not distinct from p_run then
+            v_events := perdure.join_v1(v_events, p_events);
+            if v_wait is not null then
+                v_events := perdure.join_v1(v_events, json_build_array(json_build_object('s', 'run', 't', 'run.parked',
+                    'd', json_build_object('reason', p_wait ->> 'kind', 'wait', v_wait))));
+            end if;
+        end if;
         update perdure.session_heads set note_execution = p_execution, note_number = p_number,
                paused = coalesce(p_paused, paused)
          where tenant_id = p_tenant and session_id = p_session;
@@ -418,10 +433,13 @@ declare
 begin
     select * into v_head from perdure.session_heads
      where tenant_id = p_tenant and session_id = p_session for update;
-    if not found then
+    if not found or v_head.deleting then
         return json_build_object('kind', 'gone');
     end if;
     select * into v_run from perdure.runs where tenant_id = p_tenant and session_id = p_session and id = p_run;
+    if not found then
+        return json_build_object('kind', 'gone');
+    end if;
     if v_run.status in ('completed', 'failed', 'cancelled') then
         return json_build_object('kind', 'stored', 'status', v_run.status, 'at', v_run.ended_at, 'step', v_run.step,
             'usage', v_run.usage, 'cycles', v_run.cycles, 'error', v_run.error,
@@ -455,8 +473,9 @@ begin
         update perdure.messages set discarded = true
          where tenant_id = p_tenant and session_id = p_session and run_id = p_run;
     end if;
-    update perdure.waits set answered_at = p_now, answer = '{"outcome":"ended"}'::json, delivered = true
-     where tenant_id = p_tenant and session_id = p_session and run_id = p_run and answered_at is null;
+    update perdure.waits set answered_at = coalesce(answered_at, p_now),
+           answer = coalesce(answer, '{"outcome":"ended"}'::json), delivered = true
+     where tenant_id = p_tenant and session_id = p_session and run_id = p_run;
     v_last := perdure.emit_v1(p_tenant, p_session, p_run, perdure.join_v1(v_events, json_build_array(p_event)));
     update perdure.runs set status = p_status, error = p_error, usage = p_usage, cycles = p_cycles, step = p_step,
            ended_at = p_now, last_seq = v_last, temporal_run_id = p_execution

@@ -1,0 +1,91 @@
+"""The options of a submit: read back as they were, refused by name where they cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.errors import InvalidInput
+from perdure.uap.options import RunOptions
+from perdure.upp.json_value import JSONValue, dumps, loads
+from tests.unit.upp.strategies import json_objects, messages, texts
+
+client_tools = st.fixed_dictionaries(
+    {"name": texts().filter(bool)}, optional={"description": texts(), "parameters": json_objects()}
+)
+options = st.builds(
+    RunOptions,
+    instructions=st.none() | texts(),
+    params=json_objects(),
+    tool_choice=st.none() | texts() | json_objects(),
+    response_format=st.none() | json_objects(),
+    modalities=st.none() | st.lists(texts(), max_size=2),
+    client_tools=st.lists(client_tools, max_size=2),
+    max_steps=st.none() | st.integers(1, 10**6),
+    history=st.none() | st.lists(messages.map(lambda message: message.to_json()), max_size=2),
+)
+
+
+@given(options)
+def test_options_survive_json(given_options: RunOptions) -> None:
+    """What was submitted is what the run sees."""
+    assert RunOptions.from_json(loads(dumps(given_options.to_json()))) == given_options
+
+
+def test_defaults_are_not_written() -> None:
+    """Most inputs have no options, and store none."""
+    assert RunOptions().to_json() == {}
+    assert RunOptions.from_json({}) == RunOptions()
+
+
+def test_an_empty_history_is_a_history() -> None:
+    """A run that is to see nothing of the thread is not a run that sees all of it."""
+    assert RunOptions.from_json(RunOptions(history=[]).to_json()).history == []
+
+
+@pytest.mark.parametrize("value", [None, [], "max_steps", 7, True])
+def test_options_that_are_no_object_are_refused(value: JSONValue) -> None:
+    """The message says what is needed."""
+    with pytest.raises(InvalidInput, match="must be a JSON object"):
+        RunOptions.from_json(value)
+
+
+def test_an_unknown_option_is_refused_with_those_there_are() -> None:
+    """A misspelt option is not silently without effect."""
+    with pytest.raises(InvalidInput, match=r"unknown run options maxSteps, zzz; known are client_tools, .*max_steps"):
+        RunOptions.from_json({"zzz": 1, "maxSteps": 2})
+
+
+@pytest.mark.parametrize("steps", [0, -1, True, False])
+def test_max_steps_is_at_least_one(steps: int) -> None:
+    """No step at all is no run."""
+    with pytest.raises(InvalidInput, match="at least 1"):
+        RunOptions(max_steps=steps)
+
+
+BAD: list[dict[str, Any]] = [
+    {"max_steps": "3"},
+    {"max_steps": 1.5},
+    {"max_steps": []},
+    {"client_tools": ["pick_colour"]},
+    {"client_tools": {"name": "pick_colour"}},
+    {"client_tools": None},
+    {"client_tools": [{}]},
+    {"client_tools": [{"name": ""}]},
+    {"client_tools": [{"name": 7}]},
+    {"instructions": 7},
+    {"params": [1]},
+    {"modalities": "text"},
+    {"history": "all"},
+    {"history": [7]},
+]
+
+
+@pytest.mark.parametrize("data", BAD, ids=str)
+def test_an_option_of_another_type_is_refused(data: dict[str, Any]) -> None:
+    """Options come from outside as JSON: what cannot be used is the caller's error, not a crash in a worker."""
+    with pytest.raises(InvalidInput):
+        RunOptions.from_json(data)
