@@ -7,9 +7,9 @@ from typing import cast
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 from perdure import errors
-from perdure.errors import PerdureError, RunError, StrategyError
-from perdure.upp.errors import UPPError
-from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.errors import PerdureError, ProtocolError, RunActive, RunError, StrategyError
+from perdure.upp.errors import ErrorCode, UPPError
+from perdure.upp.json_value import JSONObject, JSONValue, well_formed
 
 # Errors of ours are answers, not faults of the worker: its log need not warn of them.
 _CATEGORY = {True: ApplicationErrorCategory.BENIGN, False: ApplicationErrorCategory.UNSPECIFIED}
@@ -23,7 +23,7 @@ def to_application_error(error: Exception, *, retryable: bool = False) -> Applic
         retryable: the same call may succeed later, with nothing changed. Everything else ends the call at once.
     """
     return ApplicationError(
-        str(error) or type(error).__name__,
+        cast(str, well_formed(str(error))) or type(error).__name__,  # Temporal's own field takes no lone surrogate
         describe(error),
         type=type(error).__name__,
         non_retryable=not retryable,
@@ -36,27 +36,29 @@ def describe(error: BaseException) -> JSONObject:
     if isinstance(error, UPPError):
         return {"type": "UPPError", **error.to_json()}
     detail: JSONObject = {"type": type(error).__name__, "message": str(error) or type(error).__name__}
-    code = getattr(error, "code", None)
-    return {**detail, "code": code} if isinstance(code, str) else detail
+    for name in ("code", "run_id"):
+        value = getattr(error, name, None)
+        if isinstance(value, str):
+            detail[name] = value
+    return detail
 
 
 def from_description(detail: JSONObject) -> PerdureError:
     """The error that `describe` wrote; a type that is not ours comes back as `RunError` with that code."""
-    name = str(detail.get("type"))
-    message = str(detail.get("message"))
-    code = detail.get("code")
-    if name == "UPPError":
+    name, message = str(detail.get("type")), str(detail.get("message"))
+    code, run = (value if isinstance(value, str) else None for value in (detail.get("code"), detail.get("run_id")))
+    kind: object = getattr(errors, name, None)
+    if name == "UPPError" and code in tuple(ErrorCode):
         return UPPError.from_json(cast(JSONValue, {**detail}))
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, RunError):
-        return kind(message, code=code if isinstance(code, str) else None)
-    if (
-        isinstance(kind, type)
-        and issubclass(kind, PerdureError)
-        and kind not in (errors.RunActive, errors.ProtocolError)
-    ):
-        return kind(message)
-    return RunError(f"{name}: {message}", code=name)
+    if not isinstance(kind, type) or not issubclass(kind, PerdureError):
+        return RunError(f"{name}: {message}", run_id=run, code=name)
+    if issubclass(kind, RunError):
+        return kind(message, run_id=run, code=code)
+    if issubclass(kind, ProtocolError):
+        return kind(message, code=code or "")
+    if issubclass(kind, RunActive):
+        return kind(message, run_id=run or "")
+    return kind(message)
 
 
 def from_failure(failure: FailureError) -> PerdureError:

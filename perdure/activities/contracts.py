@@ -93,6 +93,7 @@ class Carried:
         frame: the open run, or None.
         progress: where it stands.
         started: tool calls of the step in hand that were started, by index; None if it is not in hand.
+        parked: what the open `run.parked` events say.
         pending: records that no activity has written yet.
     """
 
@@ -102,6 +103,7 @@ class Carried:
     frame: RunFrame | None = None
     progress: Progress | None = None
     started: list[int] | None = None
+    parked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 

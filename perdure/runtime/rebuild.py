@@ -20,17 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
-from perdure.runtime.rebuilt_runs import (
-    RunLog,
-    checkpoint_rows,
-    is_ahead,
-    known_run,
-    missing_checkpoints,
-    read_logs,
-    root_row,
-    run_row,
-    session_totals,
-)
+from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, root_row, run_row, session_totals
+from perdure.runtime.run_log import RunLog, is_ahead, missing_checkpoints, read_logs
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.database import Database
 from perdure.store.messages import read_message
@@ -103,7 +94,7 @@ async def _rebuild(shelf: _Shelf, database: Database, key: SessionKey, *, wait: 
         _check_bodies(kept, history)
         await check_payloads(connection, key, history.payloads)
         answers = await _read_answers(database, key, unheard_answers(history, kept))
-        written, missing = await _write(connection, key, kept, history, logs, answers)
+        written, missing = await _write(connection, key, _Known(kept, history, logs, answers, shelf.lost))
     return RebuildReport(
         runs=written[runs],
         checkpoints=written[checkpoints],
@@ -114,23 +105,26 @@ async def _rebuild(shelf: _Shelf, database: Database, key: SessionKey, *, wait: 
     )
 
 
-async def _write(
-    connection: AsyncConnection,
-    key: SessionKey,
-    kept: Kept,
-    history: SessionHistory,
-    logs: dict[str, RunLog],
-    answers: dict[str, AssistantMessage],
-) -> tuple[dict[Table, int], list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    kept: Kept
+    history: SessionHistory
+    logs: dict[str, RunLog]
+    answers: dict[str, AssistantMessage]
+    lost: set[str]
+
+
+async def _write(connection: AsyncConnection, key: SessionKey, known: _Known) -> tuple[dict[Table, int], list[str]]:
     """Write what is missing or wrong; how many rows of each table, and which checkpoints have no row even so."""
+    kept, logs = known.kept, known.logs
     index = {table: await read_rows(connection, table, key) for table in _INDEX}
     made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
     made[thread_nodes].append(root_row(key, kept))
-    for told in history.runs.values():
+    for told in known.history.runs.values():
         run = known_run(key, kept, told, logs)
         made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
-        made[checkpoints].extend(checkpoint_rows(run))
-        made[tool_calls].extend(call_rows(run, kept, answers, index[tool_calls]))
+        made[checkpoints].extend(checkpoint_rows(run, index[checkpoints], known.lost))
+        made[tool_calls].extend(call_rows(run, kept, known.answers, index[tool_calls]))
     written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
     now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}
     await put_totals(connection, key, kept, session_totals(key, kept, logs, now[runs]))

@@ -6,94 +6,23 @@ the event log knows, for the event was written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
 from perdure.activities.contracts import EndRunResult
 from perdure.activities.convert import converter
 from perdure.errors import DamagedSession
-from perdure.runtime.session_history import RunHistory, SessionHistory
-from perdure.store.rebuilt import Kept, LogEntry, RowValues
+from perdure.runtime.run_log import RunLog
+from perdure.runtime.session_history import RunHistory
+from perdure.store.rebuilt import Identity, Kept, RowValues
 from perdure.store.runs import TERMINAL
-from perdure.uap.events import RUN_TERMINAL
 from perdure.uap.ids import root_node_id
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.json_value import JSONObject
 
 _NO_CHECKPOINT: dict[str, Any] = {"step": 0, "usage": None, "cycles": 0}
-
-
-@dataclass(slots=True)
-class RunLog:
-    """What the event log says of a run.
-
-    Attributes:
-        began: its `run.started`.
-        ended: its terminal event, or None.
-        step: the last step that was started.
-        checkpoints: ids of those that were written, in order.
-        parked: why it waits.
-        results: `tool_execution_end` of each stored result, by answer and index.
-    """
-
-    began: LogEntry
-    ended: LogEntry | None = None
-    step: int = 0
-    checkpoints: dict[str, None] = field(default_factory=dict[str, None])
-    parked: set[tuple[JSONValue, JSONValue]] = field(default_factory=set[tuple[JSONValue, JSONValue]])
-    results: dict[tuple[str, int], LogEntry] = field(default_factory=dict[tuple[str, int], LogEntry])
-
-    def hear(self, entry: LogEntry) -> None:
-        """Take in an entry; they come in order."""
-        data = cast("dict[str, Any]", entry.data)
-        waits = (data.get("reason"), data.get("wait"))
-        match entry.type:
-            case "step_start":
-                self.step = max(self.step, entry.step or 0)
-            case "checkpoint":
-                self.checkpoints[data["checkpointId"]] = None
-            case "run.parked":
-                self.parked.add(waits)
-            case "run.resumed":
-                self.parked.discard(waits)
-            case "run.adopted":
-                self.parked.clear()
-            case "tool_execution_end":
-                self.results.setdefault((data["message"], data["index"]), entry)
-            case _:
-                self.ended = entry if entry.type in RUN_TERMINAL else self.ended
-
-
-def read_logs(log: Iterable[LogEntry]) -> dict[str, RunLog]:
-    """The log of each run that began."""
-    found: dict[str, RunLog] = {}
-    for entry in log:
-        if entry.type == "run.started":
-            found[entry.run] = RunLog(entry)
-        elif entry.run in found:
-            found[entry.run].hear(entry)
-    return found
-
-
-def is_ahead(logs: Mapping[str, RunLog], history: SessionHistory, open_executions: set[str]) -> bool:
-    """Whether something is written of a run (that it began or ended, a checkpoint) that history will tell yet."""
-
-    def is_untold(run: str, log: RunLog) -> bool:
-        told = history.runs.get(run)
-        if told is None:
-            return log.began.data["execution"] in open_executions
-        untold = (log.ended is not None and told.end is None) or log.checkpoints.keys() - told.checkpoints.keys()
-        return bool(untold and told.executions & open_executions)
-
-    return any(is_untold(run, log) for run, log in logs.items())
-
-
-def missing_checkpoints(logs: Mapping[str, RunLog], rows: list[RowValues]) -> list[str]:
-    """Ids of checkpoints that were written once and have no row, in order."""
-    there = {row["id"] for row in rows}
-    return [id_ for log in logs.values() for id_ in log.checkpoints if id_ not in there]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +57,7 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
 
     Args:
         run: what is known of it.
-        existing: its row, which stands where the run has ended and history has not heard of it.
+        existing: its row, which stands where the run has come further than the histories that are left tell.
     """
     frame, history, log = run.history.frame, run.history, run.log
     begun = run.owned(
@@ -140,6 +69,8 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
         first_seq=log.began.seq,
         started_at=datetime.fromisoformat(frame.started) if frame.started else log.began.at,
     )
+    if run.active and existing is not None and log.checkpoints.keys() - history.checkpoints.keys():
+        return existing
     if run.active:
         return {**begun, **_standing(run)}
     if history.end is None and existing is not None and existing["status"] in TERMINAL:
@@ -161,7 +92,8 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
 
 def _standing(run: KnownRun) -> RowValues:
     """Of a run that is open: what has been written, not what is on its way."""
-    written = [taken.record for id_, taken in run.history.checkpoints.items() if id_ in run.log.checkpoints]
+    taken = [taken for id_, taken in run.history.checkpoints.items() if id_ in run.log.checkpoints]
+    written = [item.records[item.execution] for item in taken]
     last = max(written, key=lambda record: record["step"], default=_NO_CHECKPOINT)
     return {
         "status": "parked" if run.log.parked else "running",
@@ -200,25 +132,38 @@ def _logged_end(run: KnownRun) -> EndRunResult:
     )
 
 
-def checkpoint_rows(run: KnownRun) -> list[RowValues]:
+def checkpoint_rows(run: KnownRun, existing: Mapping[Identity, RowValues], lost: set[str]) -> list[RowValues]:
     """The rows of a run's checkpoints; of an open run those that have been written.
 
     The others are on their way with an activity, whose transaction also writes their events if their rows are new.
+
+    Args:
+        run: what is known of it.
+        existing: the session's rows, by primary key; each is held against the history of the execution that it names.
+        lost: executions whose history is gone; their rows stand as they are.
     """
-    return [
-        run.owned(
-            id=id_,
-            run_id=run.history.frame.run,
-            node_id=taken.record["node"],
-            step=taken.record["step"],
-            position=taken.record["position"],
-            at=taken.record["at"],
-            record=taken.record,
-            temporal_run_id=taken.execution,
+    rows: list[RowValues] = []
+    for id_, taken in run.history.checkpoints.items():
+        if run.active and id_ not in run.log.checkpoints:
+            continue
+        named = existing.get((run.key.tenant, run.key.session, id_), {}).get("temporal_run_id")
+        if named in lost:
+            continue
+        execution = named if named in taken.records else taken.execution
+        record = taken.records[execution]
+        rows.append(
+            run.owned(
+                id=id_,
+                run_id=run.history.frame.run,
+                node_id=record["node"],
+                step=record["step"],
+                position=record["position"],
+                at=record["at"],
+                record=record,
+                temporal_run_id=execution,
+            )
         )
-        for id_, taken in run.history.checkpoints.items()
-        if not run.active or id_ in run.log.checkpoints
-    ]
+    return rows
 
 
 def root_row(key: SessionKey, kept: Kept) -> RowValues:

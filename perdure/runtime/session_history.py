@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from perdure.activities.contracts import (
     BeginRunResult,
@@ -20,16 +20,29 @@ from perdure.activities.history import Entry
 from perdure.errors import DamagedSession
 from perdure.uap.ids import results_id
 
-K = TypeVar("K")
-
 
 @dataclass(slots=True)
 class Taken:
-    """A record that activities took along, and the execution of the one that wrote it, else of the first."""
+    """A record that activities took along.
 
-    record: dict[str, Any]
+    Attributes:
+        execution: that of the first activity that wrote it for certain, else of the first.
+        records: by execution; they differ in what is measured, if the boundary was reached twice.
+        written: the executions that wrote it for certain, or found it written.
+    """
+
     execution: str
-    written: bool
+    records: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    written: set[str] = field(default_factory=set[str])
+
+    def add(self, entry: Entry, record: dict[str, Any]) -> None:
+        """Note that an activity took it along."""
+        if entry.has_written and entry.execution not in self.written:
+            if not self.written:
+                self.execution = entry.execution
+            self.written.add(entry.execution)
+            self.records[entry.execution] = record
+        self.records.setdefault(entry.execution, record)
 
 
 @dataclass(slots=True)
@@ -108,10 +121,10 @@ class SessionHistory:
 
     def _take(self, run: RunHistory, entry: Entry, item: dict[str, Any]) -> None:
         if item["k"] == "step":
-            _note(run.steps, item["step"], Taken(item, entry.execution, entry.has_written))
+            run.steps.setdefault(item["step"], Taken(entry.execution)).add(entry, item)
             return
         record = item["r"]
-        _note(run.checkpoints, record["id"], Taken(record, entry.execution, entry.has_written))
+        run.checkpoints.setdefault(record["id"], Taken(entry.execution)).add(entry, record)
         for mark in record["messages"]:
             self._name(mark["id"], mark["sha256"])
 
@@ -136,12 +149,6 @@ class SessionHistory:
         if sha256 and known != sha256:
             raise DamagedSession(f"histories name two hashes for message {message}: {known} and {sha256}")
         self.bodies[message] = known
-
-
-def _note(known: dict[K, Taken], name: K, taken: Taken) -> None:
-    before = known.get(name)
-    if before is None or (taken.written and not before.written):
-        known[name] = taken
 
 
 def _frame(entry: Entry) -> RunFrame | None:

@@ -170,6 +170,7 @@ def _driver_url(url: str) -> URL:
         parsed = make_url(url)
     except Exception as error:
         raise InvalidInput("the database URL cannot be read; write postgresql://user:password@host:port/db") from error
-    if parsed.get_backend_name() != "postgresql":
-        raise InvalidInput(f"the database URL is for {parsed.get_backend_name()!r}; only postgresql:// works")
+    scheme = parsed.drivername.partition("+")[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise InvalidInput(f"the database URL is for {scheme!r}; only postgresql:// works")
     return parsed.set(drivername="postgresql+asyncpg")

@@ -15,9 +15,10 @@ from sqlalchemy import JSON, Row, Table, bindparam, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import DamagedSession, SessionGone, UnknownSession
+from perdure.store.messages import read_body
 from perdure.store.tables import checkpoints, events, inputs, runs, session_heads, sessions
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, loads
+from perdure.upp.json_value import JSONObject
 
 RowValues: TypeAlias = dict[str, Any]
 Identity: TypeAlias = tuple[Any, ...]

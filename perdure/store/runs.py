@@ -83,7 +83,7 @@ async def record(
         wait: a wait to open: id, kind, message, index, asked.
 
     Returns:
-        "won" or "gone"; the id of the open wait: that of an earlier one for the same call if it is still open; and the
+        "won", "late" (the run has ended) or "gone"; the id of the open wait: that of an earlier one for the same call if it is still open; and the
         records as they are written now.
     """
     answer = await database.call(

@@ -8,6 +8,7 @@ Parts are text, tool arguments and results. What was cut is listed in `metadata[
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import cast, get_args
 
 from perdure.upp.content import AssistantContent, ContentBlock, ReasoningBlock, TextBlock, UserContent
@@ -20,6 +21,8 @@ _USER_BLOCKS = get_args(UserContent)
 
 WHOLE_BYTES = 1024
 PREVIEW_BYTES = 128
+MOST_BLOCKS = 8
+LONGEST_NAME = 128
 NAMESPACE = "perdure"
 
 
@@ -50,23 +53,33 @@ def cut_value(value: JSONValue) -> tuple[JSONValue, JSONObject | None]:
 def cut_answer(message: AssistantMessage) -> AssistantMessage:
     """An assistant message as the workflow may hold it: a few KB at most for a few calls."""
     cuts: list[JSONValue] = []
-    content = [_cut_block(block, f"content/{index}", cuts) for index, block in enumerate(message.content)]
+    content = _cut_blocks(message.content, cuts)
     calls = [_cut_call(call, f"toolCalls/{index}", cuts) for index, call in enumerate(message.tool_calls or [])]
     kept = [cast(AssistantContent, block) for block in content if isinstance(block, _ASSISTANT_BLOCKS)]
-    return AssistantMessage(kept, calls or None, id=message.id, timestamp=message.timestamp, metadata=_metadata(cuts))
+    return AssistantMessage(
+        kept, calls or None, id=message.id[:LONGEST_NAME], timestamp=message.timestamp, metadata=_metadata(cuts)
+    )
 
 
 def cut_input(message: Message) -> UserMessage:
     """A user's message as the workflow may hold it; images and other media are left out but for their mark."""
     assert isinstance(message, UserMessage), "an input is a user's message"
     cuts: list[JSONValue] = []
-    content = [_cut_block(block, f"content/{index}", cuts) for index, block in enumerate(message.content)]
+    content = _cut_blocks(message.content, cuts)
     kept = [cast(UserContent, block) for block in content if isinstance(block, _USER_BLOCKS)]
-    return UserMessage(kept, id=message.id, timestamp=message.timestamp, metadata=_metadata(cuts))
+    return UserMessage(kept, id=message.id[:LONGEST_NAME], timestamp=message.timestamp, metadata=_metadata(cuts))
 
 
 def _metadata(cuts: list[JSONValue]) -> dict[str, JSONObject] | None:
     return {NAMESPACE: {"cut": cuts}} if cuts else None
+
+
+def _cut_blocks(content: Sequence[ContentBlock], cuts: list[JSONValue]) -> list[ContentBlock | None]:
+    """The first blocks, cut; many small ones may not add up to much either."""
+    if len(content) > MOST_BLOCKS:
+        rest = dumps([block.to_json() for block in content[MOST_BLOCKS:]])
+        cuts.append({"part": f"content/{MOST_BLOCKS}-", "sha256": sha256_hex(rest), "size": len(rest)})
+    return [_cut_block(block, f"content/{index}", cuts) for index, block in enumerate(content[:MOST_BLOCKS])]
 
 
 def _cut_block(block: ContentBlock, part: str, cuts: list[JSONValue]) -> ContentBlock | None:
@@ -84,8 +97,9 @@ def _cut_block(block: ContentBlock, part: str, cuts: list[JSONValue]) -> Content
 
 
 def _cut_call(call: ToolCall, part: str, cuts: list[JSONValue]) -> ToolCall:
+    ident, name = call.tool_call_id[:LONGEST_NAME], call.tool_name[:LONGEST_NAME]
     arguments, cut = cut_value(call.arguments)
     if cut is None:
-        return call
+        return ToolCall(ident, name, arguments)
     cuts.append({"part": part, **cut})
-    return ToolCall(call.tool_call_id, call.tool_name, {"preview": arguments})
+    return ToolCall(ident, name, {"preview": arguments})

@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from perdure.errors import InvalidInput
 from perdure.upp.json_value import JSONObject, JSONValue
+
+_EMPTY_DEFAULT = ("params", "client_tools")
+
+
+def _is_whole(value: object) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list_of(value: object, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in cast("list[object]", value))
+
+
+def _are_tools(value: object) -> bool:
+    if not _is_list_of(value, dict):
+        return False
+    names = [tool.get("name") for tool in cast("list[dict[str, object]]", value)]
+    return all(isinstance(name, str) and name for name in names)
+
+
+_NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
+    "instructions": (_is_text, "text, or left out"),
+    "params": (_is_object, "a JSON object"),
+    "tool_choice": (lambda value: _is_text(value) or _is_object(value), "a word or an object, or left out"),
+    "response_format": (lambda value: value is None or _is_object(value), "a JSON object, or left out"),
+    "modalities": (lambda value: value is None or _is_list_of(value, str), "a list of words, or left out"),
+    "client_tools": (_are_tools, "a list of objects, each with a 'name' that is not empty"),
+    "max_steps": (_is_whole, "a whole number of at least 1, or left out"),
+    "history": (lambda value: value is None or _is_list_of(value, dict), "a list of messages as JSON, or left out"),
+}
+"""What each option must be, as a check and in words: options come from outside as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +74,15 @@ class RunOptions:
     history: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
-        if self.max_steps is not None and (isinstance(self.max_steps, bool) or self.max_steps < 1):
-            raise InvalidInput(f"max_steps is {self.max_steps!r}; it must be a whole number of at least 1, or left out")
-        for tool in self.client_tools:
-            if not isinstance(tool.get("name"), str) or not tool["name"]:
-                raise InvalidInput("each of client_tools needs a 'name', a non-empty string")
+        for name, (fits, needed) in _NEEDED.items():
+            value: object = getattr(self, name)
+            if not fits(value):
+                raise InvalidInput(f"{name} is {str(value)[:80]!r}; it must be {needed}")
 
     def to_json(self) -> JSONObject:
-        """The options that differ from the defaults, by field name."""
-        fields = dataclasses.fields(self)
-        pairs = ((f.name, getattr(self, f.name)) for f in fields)
-        return {name: value for name, value in pairs if value is not None and value != [] and value != {}}
+        """The options that differ from the defaults, by field name. An empty history is not the default."""
+        pairs = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        return {name: value for name, value in pairs if value is not None and (value or name not in _EMPTY_DEFAULT)}
 
     @classmethod
     def from_json(cls, data: JSONValue) -> RunOptions:

@@ -45,5 +45,5 @@ def _client_tool(declared: JSONObject) -> Tool:
     )
 
 
-def _not_here(**_: object) -> None:
+def _not_here(*_: object) -> None:
     raise RuntimeError("a client-side tool has no function here")

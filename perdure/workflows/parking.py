@@ -37,6 +37,10 @@ class Gate(Protocol):
         """Whether a control is being handled, which must end before the execution may."""
         ...
 
+    def use_answer(self, wait: str) -> None:
+        """The answer to a wait has been taken."""
+        ...
+
     def due_to_leave(self) -> bool:
         """Whether this execution should continue as new as soon as nothing is in hand."""
         ...
@@ -54,12 +58,22 @@ class Parking:
         self._run = run
         self._gate = gate
         self._recorder = recorder
-        self._reasons: list[str] = []
+        self._details: list[JSONObject] = []
 
     @property
     def reason(self) -> str | None:
         """Why the run is parked; the first of several reasons."""
-        return self._reasons[0] if self._reasons else None
+        return str(self._details[0]["reason"]) if self._details else None
+
+    @property
+    def details(self) -> list[JSONObject]:
+        """What its open `run.parked` events say, oldest first."""
+        return list(self._details)
+
+    async def resume_carried(self, details: list[JSONObject]) -> None:
+        """Say that what an execution before this one had parked goes on; it parks again if it has to."""
+        for detail in details:
+            await self._recorder.note(run_event("run.resumed", detail), run=self._run, status="running")
 
     def check_cancelled(self) -> None:
         """Raise what ends a strategy if the run is to be cancelled."""
@@ -70,7 +84,7 @@ class Parking:
         """Wait while the session is paused; several callers may, one of them says so in the log."""
         self.check_cancelled()
         while self._gate.paused:
-            if PAUSED in self._reasons:
+            if any(detail["reason"] == PAUSED for detail in self._details):
                 await self._until(lambda: not self._gate.paused or self._gate.cancelled)
             else:
                 await self._park(PAUSED, lambda: not self._gate.paused)
@@ -84,6 +98,7 @@ class Parking:
             return bool(opened) and self._gate.answered(opened[0])
 
         await self._park(str(wait["kind"]), answered, wait=wait, opened=opened)
+        self._gate.use_answer(opened[0])
 
     async def _park(
         self,
@@ -93,9 +108,9 @@ class Parking:
         wait: dict[str, Any] | None = None,
         opened: list[str] | None = None,
     ) -> None:
-        self._reasons.append(reason)
+        detail: JSONObject = {"reason": reason}
+        self._details.append(detail)
         try:
-            detail: JSONObject = {"reason": reason}
             # A wait's event is made where its row is: only the store knows whether an earlier wait is still open.
             events = [] if wait else [run_event("run.parked", detail)]
             ident = await self._recorder.note(*events, run=self._run, status="parked", wait=wait)
@@ -104,9 +119,9 @@ class Parking:
                 detail["wait"] = ident
             await self._until(lambda: ready() or self._gate.cancelled)
         finally:
-            self._reasons.remove(reason)
+            self._details = [item for item in self._details if item is not detail]
         self.check_cancelled()
-        status = "parked" if self._reasons else "running"
+        status = "parked" if self._details else "running"
         await self._recorder.note(run_event("run.resumed", detail), run=self._run, status=status)
 
     async def _until(self, ready: Callable[[], bool]) -> None:

@@ -121,6 +121,7 @@ class SessionWorkflow:
             self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
         )
         await self._controls.begun(effects)
+        await self._parking.resume_carried(carried.parked)
         status, error = await self._execute(frame, effects)
         ended = await calls.end_run(
             EndRunInput(
@@ -199,6 +200,10 @@ class SessionWorkflow:
         """See `Gate.answered`."""
         return wait in self._signals.answered
 
+    def use_answer(self, wait: str) -> None:
+        """See `Gate.use_answer`."""
+        self._signals.use(wait)
+
     def due_to_leave(self) -> bool:
         """See `Gate.due_to_leave`."""
         if self._effects is None or self._effects.in_flight or self.cancelled:
@@ -225,6 +230,7 @@ class SessionWorkflow:
             frame=dataclasses.replace(effects.frame, adopted=in_hand),
             progress=effects.boundary,
             started=effects.started if in_hand else None,
+            parked=self._parking.details if self._parking else [],
             pending=self._outbox.pending,
         )
         workflow.continue_as_new(dataclasses.replace(self._start, carried=carried))

@@ -15,6 +15,7 @@ from perdure.activities.contracts import ANSWER, CANCEL, PAUSE, RESUME, WAKE, Ca
 _SEEN = 200
 _UNREADABLE = 50
 _SHOWN = 80
+_LONGEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +64,30 @@ class SignalBox:
             wait = value.get("wait")
             if not isinstance(wait, str):
                 raise TypeError("'wait' must be a wait's id")
+            self._check_length(wait)
             if wait not in self.answered:  # a sweep says it again until it is used
-                self.answered.append(wait)
+                self.answered = [*self.answered[-_SEEN:], wait]
             return
         if name not in (PAUSE, RESUME, CANCEL):
             raise TypeError("no such signal; there are wake, pause, resume, cancel and answer")
         ident, run = value.get("id"), value.get("run")
         if not isinstance(ident, str | None) or not isinstance(run, str | None):
             raise TypeError("'id' and 'run' must be strings")
+        self._check_length(ident, run)
         if ident is not None and ident in self.seen:
             return
         if ident is not None:
             self.seen = [*self.seen[-_SEEN:], ident]
         self.controls.append(Control(name, ident, run))
+
+    @staticmethod
+    def _check_length(*names: str | None) -> None:
+        if any(name is not None and len(name) > _LONGEST_ID for name in names):
+            raise ValueError(f"an id is longer than {_LONGEST_ID} characters")
+
+    def use(self, wait: str) -> None:
+        """Forget an answer that has been used."""
+        self.answered = [item for item in self.answered if item != wait]
 
     def _refuse(self, text: str) -> None:
         workflow.logger.warning("signal.unreadable %s", text[:_SHOWN])

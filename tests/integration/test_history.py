@@ -34,7 +34,7 @@ async def _step_costs(sessions: Sessions, session: str) -> list[tuple[int, int]]
 async def _run(stack: Stack, values: dict[str, Any]) -> tuple[str, list[tuple[int, int]]]:
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        assert await finish(sessions, handle) == "completed"
+        assert await finish(sessions, handle, seconds=900) == "completed"
         return handle.session, await _step_costs(sessions, handle.session)
 
 

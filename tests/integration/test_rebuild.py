@@ -439,6 +439,9 @@ async def test_adopted_run_keeps_every_checkpoint(stack: Stack, rebuilt_worker: 
         key = SessionKey(using.tenant, handle.session)
         await using.client.get_workflow_handle(key.workflow_id).terminate("by hand")
         await wake(using.client, SessionAddress(key, NAME, SESSION, NAME))
+        async for item in handle.events():
+            if item.type == "run.adopted":
+                break
         gate.touch()
         assert await ended(handle) == "completed"
         before = await take_snapshot(using.database, key)

@@ -262,7 +262,7 @@ begin
     end if;
     if v_head.delta_key = v_key then
         v_upto := v_head.delta_upto;
-    elsif split_part(v_head.delta_key, ':', 1) = p_message and not p_reset then
+    elsif split_part(v_head.delta_key, ':', 1) = p_message and not (p_reset and p_from = 0) then
         return json_build_object('kind', 'late');
     end if;
     if p_from >= v_upto then
@@ -375,7 +375,10 @@ begin
     if not found or v_head.deleting then
         return json_build_object('kind', 'gone');
     end if;
-    if p_run is not null and v_head.active_run is not distinct from p_run then
+    if p_run is not null and v_head.active_run is distinct from p_run then
+        return json_build_object('kind', 'late', 'pending', perdure.written_v1(p_tenant, p_session, p_pending));
+    end if;
+    if p_run is not null then
         v_events := perdure.apply_v1(p_tenant, p_session, p_run, p_execution, p_pending);
         if p_status is not null then
             update perdure.runs set status = p_status
@@ -397,12 +400,10 @@ begin
         end if;
     end if;
     if v_head.note_execution is distinct from p_execution or v_head.note_number < p_number then
-        if p_run is null or v_head.active_run is not distinct from p_run then
-            v_events := perdure.join_v1(v_events, p_events);
-            if v_wait is not null then
-                v_events := perdure.join_v1(v_events, json_build_array(json_build_object('s', 'run', 't', 'run.parked',
-                    'd', json_build_object('reason', p_wait ->> 'kind', 'wait', v_wait))));
-            end if;
+        v_events := perdure.join_v1(v_events, p_events);
+        if v_wait is not null then
+            v_events := perdure.join_v1(v_events, json_build_array(json_build_object('s', 'run', 't', 'run.parked',
+                'd', json_build_object('reason', p_wait ->> 'kind', 'wait', v_wait))));
         end if;
         update perdure.session_heads set note_execution = p_execution, note_number = p_number,
                paused = coalesce(p_paused, paused)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from perdure.errors import InvalidInput
 from perdure.uap.strategy import ExecutionContext
@@ -59,6 +59,7 @@ def loop(*, max_iterations: int = 10) -> Loop:
     Raises:
         InvalidInput: not a whole number of at least 0.
     """
-    if isinstance(max_iterations, bool) or max_iterations < 0:
+    given = cast(object, max_iterations)
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
         raise InvalidInput(f"max_iterations is {max_iterations!r}; it must be a whole number of at least 0")
     return Loop(max_iterations=max_iterations)

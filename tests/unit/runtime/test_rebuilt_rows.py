@@ -24,16 +24,8 @@ from perdure.activities.contracts import (
 from perdure.activities.history import Entry
 from perdure.errors import DamagedSession
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
-from perdure.runtime.rebuilt_runs import (
-    KnownRun,
-    checkpoint_rows,
-    is_ahead,
-    known_run,
-    missing_checkpoints,
-    read_logs,
-    run_row,
-    session_totals,
-)
+from perdure.runtime.rebuilt_runs import KnownRun, checkpoint_rows, known_run, run_row, session_totals
+from perdure.runtime.run_log import is_ahead, missing_checkpoints, read_logs
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.rebuilt import Kept, LogEntry, StoredBody
 from perdure.uap.ids import results_id
@@ -108,10 +100,15 @@ def test_open_run_stands_where_its_written_checkpoints_say() -> None:
         heard(generate(record(1)), generate({"k": "step", "step": 2}, execution="e2"), generate(record(2))), rows
     )
     row = run_row(run, None)
-    assert [item["id"] for item in checkpoint_rows(run)] == ["c1"]
+    assert [item["id"] for item in checkpoint_rows(run, {}, set())] == ["c1"]
     assert (row["status"], row["step"], row["started_step"], row["usage"], row["cycles"]) == ("running", 1, 2, USAGE, 1)
     assert (row["temporal_run_id"], row["first_seq"], row["last_seq"], row["ended_at"]) == ("e2", 7, None, None)
     assert row["started_at"] == datetime(2026, 1, 6, 0, 0, 1, 500_000, UTC)
+
+
+def test_open_run_that_has_come_further_than_what_is_left_of_its_history_stands() -> None:
+    rows = kept(log(8, "step_start", step=1), log(9, "checkpoint", {"checkpointId": "c1"}))
+    assert run_row(run_of(heard(), rows), {"status": "running", "step": 1}) == {"status": "running", "step": 1}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,17 @@ def test_record_belongs_to_the_execution_that_wrote_it() -> None:
     """Another took it along before and was terminated."""
     wrote = generate(record(1), result=answer(), execution="e2")
     run = run_of(heard(generate(record(1)), wrote), kept(log(8, "checkpoint", {"checkpointId": "c1"})))
-    assert checkpoint_rows(run)[0]["temporal_run_id"] == "e2"
+    assert checkpoint_rows(run, {}, set())[0]["temporal_run_id"] == "e2"
+
+
+def test_row_is_held_against_the_execution_that_it_names() -> None:
+    """Two executions reached the boundary, each at its time; a row of a third, whose history is gone, stands."""
+    entries = [generate(record(1), execution="e1"), generate(record(1, at="later"), result=answer(), execution="e2")]
+    run = run_of(heard(*entries), kept(active=False))
+    for named, expected in (("e1", "when"), ("e2", "later"), ("unknown", "later")):
+        rows = {("tenant", "session", "c1"): {"temporal_run_id": named}}
+        assert [row["at"] for row in checkpoint_rows(run, rows, {"e3"})] == [expected]
+    assert checkpoint_rows(run, {("tenant", "session", "c1"): {"temporal_run_id": "e3"}}, {"e3"}) == []
 
 
 def test_two_hashes_for_one_message_are_damage() -> None:
