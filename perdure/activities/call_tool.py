@@ -50,7 +50,6 @@ class CallTool:
 
         Raises:
             DamagedSession: the stored arguments are not those that the workflow saw.
-            UnknownAgent: this worker does not serve the agent.
         """
         async with beating():
             crash_point("call_tool.begun")
@@ -60,6 +59,8 @@ class CallTool:
 
     async def _call(self, writer: Writer, call: CallToolInput) -> CallToolResult:
         attempt = activity.info().attempt
+        if not self._services.app.serves(call.agent):
+            return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
         if attempt > 1 or call.adopted or call.effect in ("once", "client"):
             known = await self._look_up(writer, call, attempt)

@@ -214,7 +214,8 @@ class CallToolResult:
     """A tool's result as a workflow may hold it.
 
     Attributes:
-        kind: "result"; "parked" (somebody must say what came of it: `wait` says what kind of wait); "late"; "gone".
+        kind: "result"; "parked" (somebody must say what came of it: `wait` says what kind of wait); "elsewhere" (this
+            worker does not serve the agent, nothing was done); "late"; "gone".
         is_error: the tool failed.
         result: the result if it is small, else its preview.
         sha256: of the whole result's JSON.

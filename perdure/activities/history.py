@@ -68,7 +68,7 @@ class Entry:
             return self.result.message is not None
         if isinstance(self.result, CallToolResult):
             return self.result.kind == "result"
-        return isinstance(self.result, RecordResult | EndRunResult)
+        return isinstance(self.result, RecordResult | EndRunResult) and self.result.kind in ("won", "ended")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class App:
     def __len__(self) -> int:
         return len(self._agents)
 
+    def serves(self, name: str) -> bool:
+        """Whether there is an agent of that name."""
+        return name in self._agents
+
     def agent(self, name: str) -> Agent:
         """The agent of that name.
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
+from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.exceptions import ApplicationError, FailureError
@@ -29,7 +30,7 @@ from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
 from perdure.activities.record import Record
 from perdure.activities.services import Services
-from perdure.errors import PerdureError, ServerError
+from perdure.errors import PerdureError, ServerError, UnknownAgent
 from perdure.store.database import is_away
 from perdure.workflows.session import SessionWorkflow
 
@@ -45,7 +46,12 @@ class _Border(ActivityInboundInterceptor):
         except (ApplicationError, FailureError):
             raise
         except Exception as error:
-            raise to_application_error(error, retryable=is_away(error)) from error
+            raise to_application_error(error, retryable=_may_succeed(error)) from error
+
+
+def _may_succeed(error: Exception) -> bool:
+    """Whether the same call may succeed later: the store was away, or another worker of the queue serves the agent."""
+    return is_away(error) or (isinstance(error, UnknownAgent) and not activity.info().is_local)
 
 
 class BorderInterceptor(Interceptor):

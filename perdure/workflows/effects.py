@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from temporalio import workflow
@@ -40,6 +41,9 @@ from perdure.workflows.parking import Gate, Parking
 from perdure.workflows.step import Step, record_json, tool_execution, totals
 
 T = TypeVar("T")
+
+_FIRST_PAUSE = timedelta(milliseconds=200)
+_LONGEST_PAUSE = timedelta(seconds=5)
 
 
 class TemporalEffects:
@@ -196,9 +200,15 @@ class TemporalEffects:
             adopted=self._may_have_run(index),
         )
         result = await self._run_call(request)
-        while result.kind == "parked":
-            await self._parking.wait_for_answer(self._wait(request, result, call))
-            result = await self._run_call(dataclasses.replace(request, adopted=True))
+        pause = _FIRST_PAUSE
+        while result.kind in ("parked", "elsewhere"):
+            if result.kind == "parked":
+                await self._parking.wait_for_answer(self._wait(request, result, call))
+                request = dataclasses.replace(request, adopted=True)
+            else:  # not a retry of the activity: a second attempt would have to take the call for one that may have run
+                await self._parking.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            result = await self._run_call(request)
         return result
 
     def _may_have_run(self, index: int) -> bool:
@@ -216,6 +226,8 @@ class TemporalEffects:
         request = dataclasses.replace(request, pending=self._outbox.take())
         self.started.append(request.index)
         result = await self._finish(calls.start_call_tool(request), request.pending)
+        if result.kind == "elsewhere":
+            self._outbox.put_back(request.pending)
         self._check_kind(result.kind)
         self._parking.check_cancelled()
         return result

@@ -73,6 +73,7 @@ class Recorder:
 
         Raises:
             SessionGone: the session is being deleted.
+            asyncio.CancelledError: the run has ended.
         """
         async with self._lock:
             self._number += 1
@@ -96,4 +97,6 @@ class Recorder:
                 raise
         if done.kind == "gone":
             raise SessionGone(f"session {self._start.session} is being deleted")
+        if done.kind == "late":  # the run has ended without us: nothing of it goes on here
+            raise asyncio.CancelledError
         return done.wait

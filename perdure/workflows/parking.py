@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Protocol
 
 from temporalio import workflow
@@ -53,8 +54,9 @@ class Gate(Protocol):
 class Parking:
     """Parks a run and says so in the log: `run.parked`, `run.resumed`, and the run's status."""
 
-    def __init__(self, run: str, gate: Gate, recorder: Recorder) -> None:
-        """Park `run` by what `gate` says."""
+    def __init__(self, run: str, gate: Gate, recorder: Recorder, carried: list[JSONObject]) -> None:
+        """Park `run` by what `gate` says; `carried` is what an execution before this one had parked."""
+        self._carried = carried
         self._run = run
         self._gate = gate
         self._recorder = recorder
@@ -70,9 +72,9 @@ class Parking:
         """What its open `run.parked` events say, oldest first."""
         return list(self._details)
 
-    async def resume_carried(self, details: list[JSONObject]) -> None:
+    async def resume_carried(self) -> None:
         """Say that what an execution before this one had parked goes on; it parks again if it has to."""
-        for detail in details:
+        for detail in self._carried:
             await self._recorder.note(run_event("run.resumed", detail), run=self._run, status="running")
 
     def check_cancelled(self) -> None:
@@ -89,6 +91,14 @@ class Parking:
             else:
                 await self._park(PAUSED, lambda: not self._gate.paused)
             self.check_cancelled()
+
+    async def sleep(self, pause: timedelta) -> None:
+        """Let time pass, unless the run is cancelled meanwhile."""
+        try:
+            await workflow.wait_condition(lambda: self._gate.cancelled, timeout=pause)
+        except TimeoutError:
+            return
+        self.check_cancelled()
 
     async def wait_for_answer(self, wait: dict[str, Any]) -> None:
         """Open a wait and return once it is answered."""

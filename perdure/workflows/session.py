@@ -116,13 +116,12 @@ class SessionWorkflow:
     # -- one run ---------------------------------------------------------------------------------------------
 
     async def _one_run(self, frame: RunFrame, carried: Carried) -> None:
-        self._parking = Parking(frame.run, self, self._recorder)
+        self._parking = Parking(frame.run, self, self._recorder, carried.parked)
         self._effects = effects = TemporalEffects(
             self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
         )
         await self._controls.begun(effects)
-        await self._parking.resume_carried(carried.parked)
-        status, error = await self._execute(frame, effects)
+        status, error = await self._execute(frame, effects, self._parking)
         ended = await calls.end_run(
             EndRunInput(
                 tenant=self._start.tenant,
@@ -145,12 +144,15 @@ class SessionWorkflow:
         self._effects, self._parking = None, None
         self._controls.ended()
 
-    async def _execute(self, frame: RunFrame, effects: TemporalEffects) -> tuple[str, dict[str, Any] | None]:
+    async def _execute(
+        self, frame: RunFrame, effects: TemporalEffects, parking: Parking
+    ) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
         if effects.state.done:  # taken over between its last step and its end
             return "completed", None
         error: dict[str, Any] | None = None
         try:
+            await parking.resume_carried()
             strategy = strategies.build(frame.spec.strategy)
             await strategy.execute(self._context(frame, effects))
             status = "completed"

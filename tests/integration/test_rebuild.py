@@ -452,14 +452,18 @@ async def test_adopted_run_keeps_every_checkpoint(stack: Stack, rebuilt_worker: 
         assert await take_snapshot(using.database, key) == before
 
 
-@pytest.mark.parametrize("point", ["begin_run.stored", "call_tool.stored", "record.stored#2", "end_run.stored"])
-async def test_what_a_lost_workflow_task_wrote_is_what_history_says(stack: Stack, tmp_path: Path, point: str) -> None:
+async def test_what_a_dead_worker_wrote_is_what_history_says(stack: Stack, tmp_path: Path) -> None:
     """Rows that were written before a worker died are not told otherwise when the work is done again."""
-    gate = tmp_path / "gate"
+    points = ("begin_run.stored", "call_tool.stored", "record.stored#2", "end_run.stored")
+    await asyncio.gather(*(_die_at(stack, tmp_path, point) for point in points))
+
+
+async def _die_at(stack: Stack, folder: Path, point: str) -> None:
     name = point.replace("#", "-")
+    gate = folder / f"gate-{name}"
     own = {"PERDURE_TASK_QUEUE": name, "PERDURE_TEST_AGENT": name}
-    first = WorkerProcess(stack, APP, **own, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed"))
-    first.wait_ready()
+    first = WorkerProcess(stack, APP, **own, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(folder / f"dead-{name}"))
+    await asyncio.to_thread(first.wait_ready)
     async with stack.connect() as using:
         handle = await submit(using, name, steps=1, gate=str(gate))
         if name.startswith("record"):  # the second record parks the run, and takes the checkpoint along
@@ -467,7 +471,8 @@ async def test_what_a_lost_workflow_task_wrote_is_what_history_says(stack: Stack
             assert (await using.pause(handle.session)).state == "paused"
         gate.touch()
         await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP, **own).wait_ready()
+        second = WorkerProcess(stack, APP, **own)
+        await asyncio.to_thread(second.wait_ready)
         try:
             if name.startswith("record"):
                 await eventually(lambda: _recorded(using, handle, 3), what="the second record, told")
@@ -480,7 +485,7 @@ async def test_what_a_lost_workflow_task_wrote_is_what_history_says(stack: Stack
             await rebuild(using, key)
             assert await take_snapshot(using.database, key) == before
         finally:
-            second.kill()
+            await asyncio.to_thread(second.kill)
 
 
 async def test_session_without_any_history(stack: Stack, rebuilt_worker: WorkerProcess) -> None:
