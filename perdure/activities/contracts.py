@@ -241,11 +241,15 @@ class CallToolResult:
 
 @dataclass(frozen=True, slots=True)
 class RecordInput:
-    """Records and a note that must not wait. `number` counts the notes of one execution, from 1."""
+    """Records and a note that must not wait.
+
+    `note` names it within the execution by what it is about, never by its place: a workflow task that is lost may be
+    redone with signals that had not come before, and then notes come in another order.
+    """
 
     tenant: str
     session: str
-    number: int
+    note: str
     run: str | None = None
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

@@ -30,7 +30,7 @@ class Record:
             run=call.run,
             execution=writer.execution,
             pending=call.pending,
-            number=call.number,
+            note=f"{writer.execution}:{call.note}",
             events=call.events,
             paused=call.paused,
             status=call.status,

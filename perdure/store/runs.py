@@ -62,7 +62,7 @@ async def record(
     run: str | None,
     execution: str,
     pending: Sequence[JSONObject],
-    number: int,
+    note: str,
     events: Sequence[JSONObject],
     paused: bool | None,
     status: str | None,
@@ -76,8 +76,8 @@ async def record(
         run: the active run, or None.
         execution: the Temporal execution that writes.
         pending: records of the run.
-        number: of this note within the execution; a note is written once.
-        events: the note's events.
+        note: its name within the session; a note is written once.
+        events: the note's events; none if `wait` is given, whose event the store makes.
         paused: the session's paused flag from now on; None leaves it.
         status: the run's status from now on ("running" or "parked"); None leaves it.
         wait: a wait to open: id, kind, message, index, asked.
@@ -87,11 +87,16 @@ async def record(
         records as they are written now.
     """
     answer = await database.call(
-        "record_v1", key.tenant, key.session, run, execution, escaped_json(list(pending)), number,
-        escaped_json(list(events)), paused, status, None if wait is None else escaped_json(wait),
+        "record_v1", key.tenant, key.session, run, execution, escaped_json(list(pending)), note,
+        escaped_json(_named(events, note)), paused, status, None if wait is None else escaped_json(wait),
     )  # fmt: skip
     written = cast("list[JSONObject]", answer.get("pending") or [])
     return str(answer["kind"]), cast("str | None", answer.get("wait")), written
+
+
+def _named(events: Sequence[JSONObject], note: str) -> list[JSONObject]:
+    """The first event carries the note's name."""
+    return [{**event, "n": note} if place == 0 else event for place, event in enumerate(events)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ session_heads = Table(
     Column("paused", Boolean(), nullable=False, server_default=false()),
     Column("deleting", Boolean(), nullable=False, server_default=false()),
     _number("discards", default=0), _number("late_results", default=0), _text("delta_key", null=True),
-    _number("delta_upto", default=0), _text("note_execution", null=True), _number("note_number", default=0),
+    _number("delta_upto", default=0), _text("note_execution", null=True),
     _time("touched_at"), PrimaryKeyConstraint("tenant_id", "session_id"),
 )  # fmt: skip
 
@@ -146,7 +146,12 @@ events = Table(
     "events", metadata,
     _text("tenant_id"), _text("session_id"), _number("seq", BigInteger()), _text("run_id", null=True),
     _number("step", null=True), _number("attempt", null=True), _text("source"), _text("type"), _json("data"),
-    _time("at"), PrimaryKeyConstraint("tenant_id", "session_id", "seq"),
+    _text("note", null=True), _time("at"), PrimaryKeyConstraint("tenant_id", "session_id", "seq"),
+)  # fmt: skip
+
+Index(
+    "events_by_note", events.c.tenant_id, events.c.session_id, events.c.note, unique=True,
+    postgresql_where=text("note is not null"),
 )  # fmt: skip
 
 payloads = Table(

@@ -47,7 +47,8 @@ class Controls:
             self._handling = True
             try:
                 if self._signals.unreadable:
-                    await self._recorder.note(run_event("signal.unreadable", {"text": self._signals.unreadable[0]}))
+                    number, text = self._signals.unreadable[0]
+                    await self._recorder.note(f"signal:{number}", run_event("signal.unreadable", {"text": text}))
                     self._signals.unreadable.popleft()
                 else:
                     await self._handle(self._signals.controls[0])
@@ -80,7 +81,7 @@ class Controls:
         self.paused = control.kind == contracts.PAUSE
         kind = "session.paused" if self.paused else "session.resumed"
         detail: JSONObject = {"control": control.id, "inFlight": self._run.in_flight if self._run else 0}
-        await self._recorder.note(run_event(kind, detail), paused=self.paused)
+        await self._recorder.note(f"signal:{control.number}", run_event(kind, detail), paused=self.paused)
 
     async def _cancel(self, control: Control) -> None:
         if self._run is not None and control.run in (None, self._run.frame.run):
@@ -107,4 +108,4 @@ class Controls:
             "run": control.run,
             "reason": "not the active run",
         }
-        await self._recorder.note(run_event("control.ignored", detail))
+        await self._recorder.note(f"signal:{control.number}", run_event("control.ignored", detail))

@@ -46,7 +46,6 @@ class Recorder:
         """Write for the session of `start`; pending records of `outbox` go along."""
         self._start = start
         self._outbox = outbox
-        self._number = 0
         self._lock = asyncio.Lock()
 
     @property
@@ -56,6 +55,7 @@ class Recorder:
 
     async def note(
         self,
+        name: str,
         *events: Record,
         run: str | None = None,
         paused: bool | None = None,
@@ -65,6 +65,7 @@ class Recorder:
         """Write now; returns when it is committed, with the id of the wait that was asked for.
 
         Args:
+            name: the same for a repetition of this note, and for no other of this execution.
             events: for the log.
             run: the active run, if there is one; its pending records are written too.
             paused: the session's flag from now on.
@@ -76,14 +77,13 @@ class Recorder:
             asyncio.CancelledError: the run has ended.
         """
         async with self._lock:
-            self._number += 1
             taken = self._outbox.take() if run is not None else []
             try:
                 done = await calls.record(
                     RecordInput(
                         tenant=self._start.tenant,
                         session=self._start.session,
-                        number=self._number,
+                        note=name,
                         run=run,
                         pending=taken,
                         events=list(events),

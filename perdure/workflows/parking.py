@@ -61,6 +61,7 @@ class Parking:
         self._gate = gate
         self._recorder = recorder
         self._details: list[JSONObject] = []
+        self._count: dict[str, int] = {}
 
     @property
     def reason(self) -> str | None:
@@ -74,8 +75,10 @@ class Parking:
 
     async def resume_carried(self) -> None:
         """Say that what an execution before this one had parked goes on; it parks again if it has to."""
-        for detail in self._carried:
-            await self._recorder.note(run_event("run.resumed", detail), run=self._run, status="running")
+        for place, detail in enumerate(self._carried):
+            await self._recorder.note(
+                f"carried:{place}", run_event("run.resumed", detail), run=self._run, status="running"
+            )
 
     def check_cancelled(self) -> None:
         """Raise what ends a strategy if the run is to be cancelled."""
@@ -118,12 +121,13 @@ class Parking:
         wait: dict[str, Any] | None = None,
         opened: list[str] | None = None,
     ) -> None:
+        name = self._name(str(wait["id"]) if wait else reason)
         detail: JSONObject = {"reason": reason}
         self._details.append(detail)
         try:
             # A wait's event is made where its row is: only the store knows whether an earlier wait is still open.
             events = [] if wait else [run_event("run.parked", detail)]
-            ident = await self._recorder.note(*events, run=self._run, status="parked", wait=wait)
+            ident = await self._recorder.note(f"{name}:parked", *events, run=self._run, status="parked", wait=wait)
             if opened is not None and ident is not None:
                 opened.append(ident)
                 detail["wait"] = ident
@@ -132,7 +136,12 @@ class Parking:
             self._details = [item for item in self._details if item is not detail]
         self.check_cancelled()
         status = "parked" if self._details else "running"
-        await self._recorder.note(run_event("run.resumed", detail), run=self._run, status=status)
+        await self._recorder.note(f"{name}:resumed", run_event("run.resumed", detail), run=self._run, status=status)
+
+    def _name(self, about: str) -> str:
+        """What this parking is about, and the how manieth it is of its kind."""
+        self._count[about] = self._count.get(about, 0) + 1
+        return f"{self._run}:{about}:{self._count[about]}"
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Wait; meanwhile the execution may continue as new, and whatever waits here will wait again there."""

@@ -109,7 +109,7 @@ class SessionWorkflow:
             self._outbox.add(record)
         if begun.source is not None:
             detail: JSONObject = {"source": begun.source, "step": begun.progress.step if begun.progress else 0}
-            await self._recorder.note(run_event("run.adopted", detail), run=begun.frame.run)
+            await self._recorder.note("adopted", run_event("run.adopted", detail), run=begun.frame.run)
         await self._one_run(begun.frame, Carried(progress=begun.progress))
         return True
 

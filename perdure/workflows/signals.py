@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from temporalio import workflow
@@ -20,11 +20,12 @@ _LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A pause, resume or cancel as it was signalled."""
+    """A pause, resume or cancel as it was signalled; `number` is its place among the execution's signals."""
 
     kind: str
     id: str | None = None
     run: str | None = None
+    number: int = field(default=0, compare=False)
 
 
 class SignalBox:
@@ -34,7 +35,7 @@ class SignalBox:
         """Go on with what the execution before had noted."""
         self.noted = 0
         self.controls: deque[Control] = deque()
-        self.unreadable: deque[str] = deque()
+        self.unreadable: deque[tuple[int, str]] = deque()
         self.answered: list[str] = list(carried.answered)
         self.seen: list[str] = list(carried.seen)
 
@@ -78,7 +79,7 @@ class SignalBox:
             return
         if ident is not None:
             self.seen = [*self.seen[-_SEEN:], ident]
-        self.controls.append(Control(name, ident, run))
+        self.controls.append(Control(name, ident, run, self.noted))
 
     @staticmethod
     def _check_length(*names: str | None) -> None:
@@ -92,7 +93,7 @@ class SignalBox:
     def _refuse(self, text: str) -> None:
         workflow.logger.warning("signal.unreadable %s", text[:_SHOWN])
         if len(self.unreadable) < _UNREADABLE:
-            self.unreadable.append(text[:_SHOWN])
+            self.unreadable.append((self.noted, text[:_SHOWN]))
 
     @property
     def waiting(self) -> bool:

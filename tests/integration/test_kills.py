@@ -240,6 +240,30 @@ async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
     await check_session(stack, handle.session, values["name"])
 
 
+async def test_a_resume_that_meets_a_lost_parking_is_kept(stack: Stack, tmp_path: Path) -> None:
+    """The worker dies right after it noted the parking, and the resume is there before the next one looks."""
+    values = spec(steps=2, latency=0.3)
+    environment = {"PERDURE_CRASH_AT": "record.stored#2", "PERDURE_CRASH_ONCE": str(tmp_path / "c")}
+    first = WorkerProcess(stack, **environment).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        await eventually(_entries(stack, values, "model"))
+        assert (await sessions.pause(handle.session)).state == "paused"
+        await asyncio.to_thread(first.wait_dead)
+        assert (await sessions.resume(handle.session, wait_s=0.1)).state == "recorded"
+        second = WorkerProcess(stack).wait_ready()
+        try:
+            assert await finish(sessions, handle) == "completed"
+            again = await submit(sessions, spec(steps=0), session=handle.session)
+            assert not again.accepted.paused
+            assert await finish(sessions, again) == "completed"
+        finally:
+            second.kill()
+    facts = await check_session(stack, handle.session, values["name"])
+    kinds = [event.type for event in facts.events]
+    assert [kinds.count(kind) for kind in ("session.paused", "session.resumed")] == [1, 1]
+
+
 async def test_worker_killed_among_twenty_runs(stack: Stack) -> None:
     """SIGKILL with 20 runs in flight: each ends once, none is lost or doubled."""
     all_values = [spec(steps=4, calls=2, latency=0.1, seconds=0.1) for _ in range(20)]

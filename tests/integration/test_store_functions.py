@@ -156,18 +156,19 @@ class Story:
         return await save_result(self.database, self.writer(run), row, events, pending)
 
     async def note(self, kind: str, run: str | None = None, **values: Any) -> tuple[str, str | None, list[JSONObject]]:
-        """Record a note; the next in number, unless `number` says that it is an old one."""
+        """Record a note; a new one, unless `number` says that it is an old one."""
         self.notes += 1
         given: dict[str, Any] = {
             "execution": self.execution,
-            "number": self.notes,
             "events": [run_event(kind, {})],
             "pending": [],
             "paused": None,
             "status": None,
             "wait": None,
         }
-        return await runs.record(self.database, self.key, run=run, **{**given, **values})
+        given = {**given, **values}
+        name = f"{given['execution']}:{given.pop('number', self.notes)}"
+        return await runs.record(self.database, self.key, run=run, note=name, **given)
 
     async def ask(self, run: str, index: int = 0, **values: Any) -> str | None:
         """Park on a wait for a call; the id of the wait that is open then."""
@@ -179,7 +180,7 @@ class Story:
             "index": index,
             "asked": {},
         }
-        _, found, _ = await self.note("run.parked", run, status="parked", wait=wait, **values)
+        _, found, _ = await self.note("run.parked", run, **{"status": "parked", "wait": wait, "events": [], **values})
         return found
 
     async def end(self, run: str, status: str = "completed", **values: Any) -> JSONObject:
@@ -542,14 +543,15 @@ async def test_a_vendor_may_name_its_calls_as_it_likes(story: Story, name: str) 
 
 
 async def test_a_note_is_written_once(story: Story) -> None:
-    """A note that is repeated, or comes after a later one, changes nothing; another execution numbers its own."""
+    """A note that is repeated, also after a later one, changes nothing; another execution names its own."""
     run = await story.run()
     assert [item[0] for item in await thrice(story, lambda: story.note("noted", run, number=2))] == ["won"] * 3
-    rows = await story.rows()
     await story.note("noted", run, number=1, paused=True)
+    rows = await story.rows()
+    await story.note("noted", run, number=2, paused=False)
     assert await story.rows() == rows
     await story.note("noted", run, number=1, execution="execution-2")
-    assert (await story.kinds()).count("noted") == 2
+    assert (await story.kinds()).count("noted") == 3
 
 
 async def test_a_note_says_how_the_run_stands(story: Story) -> None:

@@ -13,9 +13,9 @@ declare
 begin
     update perdure.session_heads set last_seq = last_seq + v_count, touched_at = clock_timestamp()
      where tenant_id = p_tenant and session_id = p_session returning last_seq into v_last;
-    insert into perdure.events (tenant_id, session_id, seq, run_id, step, attempt, source, type, data, at)
+    insert into perdure.events (tenant_id, session_id, seq, run_id, step, attempt, source, type, data, note, at)
     select p_tenant, p_session, v_last - v_count + e.n, p_run, (e.v ->> 'p')::integer, (e.v ->> 'a')::integer,
-           e.v ->> 's', e.v ->> 't', coalesce(e.v -> 'd', '{}'::json), clock_timestamp()
+           e.v ->> 's', e.v ->> 't', coalesce(e.v -> 'd', '{}'::json), e.v ->> 'n', clock_timestamp()
       from json_array_elements(p_events) with ordinality as e(v, n);
     return v_last;
 end $$;
@@ -360,10 +360,10 @@ begin
     return json_build_object('kind', 'won', 'batch', v_batch ->> 'id', 'batch_sha', v_batch ->> 'sha256');
 end $$;
 
--- Writes what must not wait: pending records, notes, the paused flag, an opened wait.
--- Notes are numbered per execution; one that was written is not written again.
+-- Writes what must not wait: pending records, a note, the paused flag, an opened wait. A note has a name; one that was
+-- written is not written again, and neither is the flag that goes with it.
 create function perdure.record_v1(p_tenant text, p_session text, p_run text, p_execution text, p_pending json,
-    p_number integer, p_events json, p_paused boolean, p_status text, p_wait json) returns json
+    p_note text, p_events json, p_paused boolean, p_status text, p_wait json) returns json
 language plpgsql as $$
 declare
     v_head   perdure.session_heads;
@@ -399,19 +399,26 @@ begin
             end if;
         end if;
     end if;
-    if v_head.note_execution is distinct from p_execution or v_head.note_number < p_number then
+    perform 1 from perdure.events where tenant_id = p_tenant and session_id = p_session and note = p_note;
+    if not found then
         v_events := perdure.join_v1(v_events, p_events);
         if v_wait is not null then
             v_events := perdure.join_v1(v_events, json_build_array(json_build_object('s', 'run', 't', 'run.parked',
-                'd', json_build_object('reason', p_wait ->> 'kind', 'wait', v_wait))));
+                'n', p_note, 'd', json_build_object('reason', p_wait ->> 'kind', 'wait', v_wait))));
         end if;
-        update perdure.session_heads set note_execution = p_execution, note_number = p_number,
+        update perdure.session_heads set note_execution = p_execution,
                paused = coalesce(p_paused, paused)
          where tenant_id = p_tenant and session_id = p_session;
         if p_paused is not null then
             update perdure.sessions set status = case when p_paused then 'paused'
                 when v_head.active_run is not null then 'running' else 'idle' end
              where tenant_id = p_tenant and id = p_session;
+        end if;
+        if not p_paused then  -- a run whose parking was noted by a workflow task that was lost does not note its resuming
+            update perdure.runs set status = 'running'
+             where tenant_id = p_tenant and session_id = p_session and id = v_head.active_run and status = 'parked'
+               and not exists (select 1 from perdure.waits w where w.tenant_id = p_tenant and w.run_id = runs.id
+                                  and w.session_id = p_session and w.answered_at is null);
         end if;
     end if;
     perform perdure.emit_v1(p_tenant, p_session, p_run, v_events);

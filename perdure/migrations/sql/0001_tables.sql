@@ -45,7 +45,6 @@ create table perdure.session_heads (
     delta_key      text,
     delta_upto     integer not null default 0,
     note_execution text,
-    note_number    integer not null default 0,
     touched_at     timestamptz not null,
     primary key (tenant_id, session_id)
 ) with (fillfactor = 50);
@@ -196,9 +195,12 @@ create table perdure.events (
     source     text not null,
     type       text not null,
     data       json not null,
+    note       text,
     at         timestamptz not null,
     primary key (tenant_id, session_id, seq)
 );
+-- A note is written once, whoever repeats it and in whatever order.
+create unique index events_by_note on perdure.events (tenant_id, session_id, note) where note is not null;
 
 -- The claim check: what is too large for its row, and every tool result. Per session, so that deleting a session is
 -- deleting its rows, and two sessions never wait for one row.

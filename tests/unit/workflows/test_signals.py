@@ -77,7 +77,7 @@ def test_noting_never_raises(signals: Sequence[tuple[str, Sequence[RawValue]]]) 
         assert box.noted == count
         assert len(box.controls) + len(box.unreadable) + len(box.answered) - before in (0, 1)
     assert all(isinstance(control.id, str | None) and isinstance(control.run, str | None) for control in box.controls)
-    assert all(len(text) <= 80 for text in box.unreadable)
+    assert all(len(text) <= 80 for _, text in box.unreadable)
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -146,7 +146,7 @@ UNREADABLE: list[tuple[str, Any, str]] = [
 def test_what_cannot_be_read_is_kept_for_an_event(name: str, value: Any, text: str) -> None:
     """It says which signal, and what is wrong with it."""
     box = noted((name, value))
-    assert list(box.unreadable) == [text[:80]]
+    assert [said for _, said in box.unreadable] == [text[:80]]
     assert box.waiting
     assert not box.controls
 
