@@ -123,10 +123,11 @@ async def _rebuild(session: str, *, as_json: bool) -> int:
         "tool_calls": report.tool_calls,
         "nodes": report.nodes,
     }
-    lost = list(report.lost_executions)
+    lost, missing = list(report.lost_executions), list(report.missing_checkpoints)
     if as_json:
-        put_json({"session": session, **counts, "lost_executions": [*lost]})
+        put_json({"session": session, **counts, "lost_executions": [*lost], "missing_checkpoints": [*missing]})
     else:
         put_fields([("session", session), *counts.items()])
-        put("".join(f"its history is gone, so its rows are not: execution {execution}\n" for execution in lost))
-    return exits.FAILED if lost else exits.OK
+        put("".join(f"its history is gone, its rows are kept as they are: execution {name}\n" for name in lost))
+        put("".join(f"neither a history nor a row has it now: checkpoint {name}\n" for name in missing))
+    return exits.FAILED if lost or missing else exits.OK
