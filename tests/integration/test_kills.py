@@ -11,9 +11,11 @@ from typing import Any, cast
 import pytest
 
 from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.runtime.temporal import is_open
 from perdure.store.waits import open_waits
 from perdure.testing.crash import CRASH_POINTS
 from perdure.uap.options import RunOptions
+from perdure.uap.session_key import SessionKey
 from tests.integration.facts import check_session, count_activities
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
@@ -72,6 +74,7 @@ async def test_worker_dies_at_a_crash_point(stack: Stack, tmp_path: Path, point:
         second = WorkerProcess(stack).wait_ready()
         try:
             assert await finish(sessions, handle) == "completed"
+            await _until_closed(sessions, handle)
         finally:
             second.kill()
         counts = await count_activities(sessions, handle.session)
@@ -361,6 +364,16 @@ def _entries(stack: Stack, values: dict[str, Any], kind: str) -> Any:
         return stack.entries(values["name"], kind)
 
     return found
+
+
+async def _until_closed(sessions: Sessions, handle: RunHandle) -> None:
+    """Wait for the execution's own end: what a lost workflow task had done last is done again before it."""
+    key = SessionKey(sessions.tenant, handle.session)
+
+    async def closed() -> bool:
+        return not await is_open(sessions.client, key)
+
+    await eventually(closed)
 
 
 async def _until_event(handle: RunHandle, kind: str) -> None:
