@@ -137,7 +137,7 @@ class BeginRunResult:
         frame: the run.
         progress: of a run that another execution had: where it stood.
         source: of an adopted run: "history" if the progress comes from that execution's history, "row" if that was
-            gone and it comes from the last checkpoint row, "start" if it had not got anywhere.
+            gone and it comes from the last checkpoint row; None if this execution itself began the run.
         pending: of an adopted run: its last checkpoint's record, if that execution may not have come to write it.
     """
 

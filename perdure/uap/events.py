@@ -10,7 +10,6 @@ from perdure.uap.cut import cut_value
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.stream import StreamEvent
-from perdure.upp.usage import TokenUsage
 
 RUN_TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 
@@ -29,11 +28,6 @@ def upp_event(event: StreamEvent, *, step: int, attempt: int, message: str) -> J
     """A UPP event of the model call that makes `message`."""
     data: JSONObject = {"message": message, "index": event.index, "delta": event.delta.to_json()}
     return {"s": "upp", "t": event.type.value, "p": step, "a": attempt, "d": data}
-
-
-def step_end_data(step: int, usage: TokenUsage) -> JSONObject:
-    """Data of `step_end`: the step's number and the tokens of this step."""
-    return {"stepNumber": step, "usage": usage.to_json()}
 
 
 def action_data(message: AssistantMessage) -> JSONObject:

@@ -7,12 +7,11 @@ from typing import Any, cast
 from hypothesis import given
 
 from perdure.uap.cut import PREVIEW_BYTES
-from perdure.uap.events import action_data, run_event, step_end_data, uap_event, upp_event
+from perdure.uap.events import action_data, run_event, uap_event, upp_event
 from perdure.upp.json_value import dumps, loads, sha256_hex
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.stream import EventDelta, StreamEvent, text_delta
 from perdure.upp.tool_call import ToolCall
-from perdure.upp.usage import CycleUsage, TokenUsage
 from tests.unit.upp import strategies as upp
 
 
@@ -54,9 +53,3 @@ def _calls(message: AssistantMessage) -> list[dict[str, Any]]:
 def test_an_answer_without_calls_has_no_action() -> None:
     """An empty list, not a missing one."""
     assert action_data(AssistantMessage("done")) == {"toolCalls": []}
-
-
-def test_a_step_ends_with_its_tokens() -> None:
-    """Source: UAP-1.0 section 12.2."""
-    usage = TokenUsage(3, 4, 7, cycles=[CycleUsage(3, 4)])
-    assert step_end_data(2, usage) == {"stepNumber": 2, "usage": usage.to_json()}
