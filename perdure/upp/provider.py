@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import AssistantMessage, Message
+from perdure.upp.provider_config import ProviderConfig
 from perdure.upp.stream import StreamEvent
+from perdure.upp.tool_choice import ToolChoice
 from perdure.upp.tools import Tool
 from perdure.upp.usage import TokenUsage
-
-ToolChoice: TypeAlias = str | JSONObject
-"""Whether the model calls tools: "auto", "none", "required", or `{"name": "<tool>"}` for that tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,13 @@ class LLMRequest:
     Attributes:
         messages: the whole conversation, oldest first.
         system: the system prompt, or the vendor's own text blocks.
-        params: the vendor's own parameters, passed through unread.
+        params: the vendor's own parameters, passed through unread; what the adapter writes itself wins over them.
         tools: what the model may call.
-        structure: a JSON Schema that the answer must fit.
-        response_format: the vendor's own way to ask for a format, passed through.
-        config: the provider's own configuration (keys, base URL), passed through unread.
+        structure: a JSON Schema that the answer must fit; the response then has `data`.
+        tool_choice: read by `read_tool_choice`.
+        response_format: read by `read_response_format`.
+        modalities: what the answer may hold, as ["text", "audio"]; None leaves it to the vendor.
+        config: how the provider is reached; None means the environment's key and the vendor's own address.
     """
 
     messages: Sequence[Message]
@@ -55,7 +56,8 @@ class LLMRequest:
     structure: JSONObject | None = None
     tool_choice: ToolChoice | None = None
     response_format: JSONObject | None = None
-    config: object | None = None
+    modalities: Sequence[str] | None = None
+    config: ProviderConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,14 @@ class BoundLLMModel(Protocol):
         """What the model can do."""
         ...
 
+    def check(self, tools: Sequence[Tool], structure: JSONObject | None) -> None:
+        """Looks at what is defined once, before anything is sent; nothing of it is ever changed to fit.
+
+        Raises:
+            UPPError: INVALID_REQUEST if the vendor would refuse a tool's name or schema, or the structure.
+        """
+        ...
+
     async def complete(self, request: LLMRequest) -> LLMResponse:
         """Returns the answer, whole. Raises UPPError."""
         ...
@@ -174,11 +184,13 @@ class ModelReference:
 
     Attributes:
         options: the provider's own options, as `api` is OpenAI's.
+        config: how the provider is reached, below what an application says elsewhere.
     """
 
     model_id: str
     provider: Provider
     options: Mapping[str, object] = field(default_factory=dict[str, object])
+    config: ProviderConfig | None = None
 
     def bind(self) -> BoundLLMModel:
         """Returns the model, ready to be called. Raises UPPError if the model or an option cannot be used."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from perdure.errors import InvalidInput
+from perdure.upp.json_schema import check_schema
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -64,7 +65,7 @@ class Tool:
         takes_context: whether `run` takes a ToolContext.
 
     Raises:
-        InvalidInput: the name, the parameters, the effect or the timeout cannot be used.
+        InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect or the timeout cannot be used.
 
     Source: UPP-1.2, Tool; effect, timeout, sequential and takes_context are Perdure's.
     """
@@ -92,6 +93,7 @@ class Tool:
             raise InvalidInput(f"tool '{self.name}': parameters must be a JSON Schema of type 'object'")
         for field in ("parameters", "metadata"):
             object.__setattr__(self, field, self._to_json(field))
+        check_schema(self.parameters, f"tool '{self.name}'")
 
     def _to_json(self, field: str) -> JSONValue:
         """Returns a copy of a field; it is sent to providers, so it must be JSON from the start."""
