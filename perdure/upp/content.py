@@ -1,6 +1,6 @@
 """The blocks that messages are made of.
 
-Blocks are plain values; loading media from files and URLs is not theirs. Source: UPP-1.2, content blocks.
+Blocks are plain values; loading media from files is `perdure.upp.media`'s. Source: UPP-1.2, content blocks.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from perdure.upp.json_field import (
     invalid,
@@ -143,6 +143,32 @@ AssistantContent: TypeAlias = TextBlock | ReasoningBlock | ImageBlock | AudioBlo
 ContentBlock: TypeAlias = (
     TextBlock | ReasoningBlock | ImageBlock | DocumentBlock | AudioBlock | VideoBlock | BinaryBlock
 )
+
+
+Block_co = TypeVar("Block_co", bound=ContentBlock, covariant=True)
+
+
+@runtime_checkable
+class StandsForBlock(Protocol[Block_co]):
+    """What may stand in a message's content in place of a block, as the helpers of `perdure.upp.media` do."""
+
+    def to_block(self) -> Block_co:
+        """Returns the block."""
+        ...
+
+
+UserMedia: TypeAlias = StandsForBlock[ImageBlock | DocumentBlock | AudioBlock | VideoBlock]
+AssistantMedia: TypeAlias = StandsForBlock[ImageBlock | AudioBlock | VideoBlock]
+
+
+def text(text: str) -> TextBlock:
+    """Returns a text block."""
+    return TextBlock(text)
+
+
+def reasoning(text: str) -> ReasoningBlock:
+    """Returns a reasoning block."""
+    return ReasoningBlock(text)
 
 
 def block_from_json(value: JSONValue) -> ContentBlock:

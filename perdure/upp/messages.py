@@ -16,13 +16,16 @@ from typing import ClassVar, cast
 
 from perdure.upp.content import (
     AssistantContent,
+    AssistantMedia,
     AudioBlock,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     ReasoningBlock,
+    StandsForBlock,
     TextBlock,
     UserContent,
+    UserMedia,
     VideoBlock,
     block_from_json,
 )
@@ -99,14 +102,14 @@ class Message(ABC):
 
 @dataclass(frozen=True, slots=True, init=False)
 class UserMessage(Message):
-    """What the user says; a string stands for one text block, also inside a list."""
+    """What the user says; a string stands for one text block and media for its block, also inside a list."""
 
     type: ClassVar[MessageRole] = MessageRole.USER
     content: list[ContentBlock]
 
     def __init__(
         self,
-        content: str | Sequence[str | UserContent],
+        content: str | UserMedia | UserContent | Sequence[str | UserMedia | UserContent],
         *,
         id: str | None = None,
         timestamp: datetime | None = None,
@@ -137,7 +140,7 @@ class AssistantMessage(Message):
 
     def __init__(
         self,
-        content: str | Sequence[str | AssistantContent],
+        content: str | AssistantMedia | AssistantContent | Sequence[str | AssistantMedia | AssistantContent],
         tool_calls: Sequence[ToolCall] | None = None,
         *,
         id: str | None = None,
@@ -224,20 +227,32 @@ def _set_common(message: Message, id_: str | None, timestamp: datetime | None, m
 
 def _copy_metadata(metadata: Metadata) -> JSONValue:
     try:
-        return jsonable(metadata)
+        copied = jsonable(metadata)
     except TypeError as error:
         raise invalid("message metadata", str(error)) from error
+    namespaces = copied if isinstance(copied, dict) else {}
+    wrong = next((name for name, value in namespaces.items() if not isinstance(value, dict)), None)
+    if wrong is not None:
+        raise invalid("message metadata", f"the namespace {wrong!r} must be an object")
+    return copied
 
 
-def _to_blocks(content: str | Sequence[str | ContentBlock]) -> list[ContentBlock]:
-    items: Iterable[str | ContentBlock] = (content,) if isinstance(content, str) else content
-    return [TextBlock(item) if isinstance(item, str) else _checked(item) for item in items]
+def _to_blocks(content: object) -> list[ContentBlock]:
+    if isinstance(content, str | Mapping) or not isinstance(content, Iterable):
+        return [_to_block(cast(object, content))]
+    return [_to_block(item) for item in cast("Iterable[object]", content)]
 
 
-def _checked(block: object) -> ContentBlock:
-    if not isinstance(block, ContentBlock):
-        raise invalid("message", f"content must be text or content blocks, got {type(block).__name__}")
-    return block
+def _to_block(item: object) -> ContentBlock:
+    match item:
+        case str():
+            return TextBlock(item)
+        case _ if isinstance(item, ContentBlock):
+            return item
+        case StandsForBlock():
+            return _to_block(cast(object, item.to_block()))
+        case _:
+            raise invalid("message", f"content must be text or content blocks or media, got {type(item).__name__}")
 
 
 def _head(message: Message, content: Sequence[ContentBlock]) -> JSONObject:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from perdure.upp.content import AssistantContent, UserContent
+from perdure.upp.content import AssistantContent, AssistantMedia, UserContent, UserMedia
 from perdure.upp.json_field import read_list, read_object, read_optional_str, read_str
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import AssistantMessage, Message, MessageRole, UserMessage, message_from_json
@@ -56,11 +56,13 @@ class Thread:
         self.updated_at = now()
         return self
 
-    def user(self, content: str | Sequence[str | UserContent]) -> Thread:
+    def user(self, content: str | UserMedia | UserContent | Sequence[str | UserMedia | UserContent]) -> Thread:
         """Adds a new user message; returns the thread itself."""
         return self.push(UserMessage(content))
 
-    def assistant(self, content: str | Sequence[str | AssistantContent]) -> Thread:
+    def assistant(
+        self, content: str | AssistantMedia | AssistantContent | Sequence[str | AssistantMedia | AssistantContent]
+    ) -> Thread:
         """Adds a new assistant message; returns the thread itself."""
         return self.push(AssistantMessage(content))
 

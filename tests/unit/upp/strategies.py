@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import partial
 
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from perdure.upp.tool_call import ToolCall, ToolExecution, ToolResult
 from perdure.upp.turn import Turn
 from perdure.upp.usage import CycleUsage, TokenUsage
 
+HARD_NUMBERS = (2**53 + 1, -(2**63), 2**64, 10**400, -0.0, 5e-324, 1.7976931348623157e308, 0.1)
 HARD_CHARACTERS = '\x00\ud83c\udf78\udfff\ud800\U0001f378\U0010ffff\u2028"\\\x7f\ufffd'
 
 
@@ -37,7 +39,8 @@ def texts(max_size: int = 12) -> st.SearchStrategy[str]:
 
 
 def json_values(max_leaves: int = 8) -> st.SearchStrategy[JSONValue]:
-    leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts()
+    numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(HARD_NUMBERS)
+    leaves = st.none() | st.booleans() | numbers | texts()
     return st.recursive(
         leaves,
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(5), inner, max_size=3),
@@ -98,9 +101,11 @@ tool_result_messages = st.builds(
 messages: st.SearchStrategy[Message] = user_messages | assistant_messages | tool_result_messages
 
 cycle_usages = st.builds(CycleUsage, counts(), counts(), counts(), counts())
+costs: st.SearchStrategy[Decimal] = st.decimals(0, 10**6, places=9)
 usages = st.builds(
     TokenUsage, counts(), counts(), counts(), counts(), counts(), st.none() | st.lists(cycle_usages, max_size=3)
 )
+priced_usages = st.builds(TokenUsage, counts(), counts(), counts(), cost=st.none() | costs)
 turns = st.builds(
     Turn,
     st.tuples(user_messages, tool_result_messages, assistant_messages),

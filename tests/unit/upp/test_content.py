@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from perdure.upp.content import ContentBlock, ContentBlockType, ImageBlock, TextBlock, block_from_json
+from perdure.upp.content import (
+    ContentBlock,
+    ContentBlockType,
+    ImageBlock,
+    ReasoningBlock,
+    TextBlock,
+    block_from_json,
+    reasoning,
+    text,
+)
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONValue, dumps, loads
 from perdure.upp.media_source import UrlSource
@@ -57,3 +66,9 @@ def test_what_is_no_block_is_an_invalid_request(value: JSONValue, message: str) 
     with pytest.raises(UPPError, match=message) as caught:
         block_from_json(value)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_blocks_have_short_makers() -> None:
+    """`text` and `reasoning` are the specification's convenience constructors."""
+    assert text("x") == TextBlock("x")
+    assert reasoning("x") == ReasoningBlock("x")

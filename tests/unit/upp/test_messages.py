@@ -185,3 +185,10 @@ def test_metadata_that_is_not_json_is_refused(metadata: Any) -> None:
     """Metadata is stored with the message, so it must be JSON from the start."""
     with pytest.raises(UPPError, match=r"message metadata: \$\.app"):
         UserMessage("hi", metadata=metadata)
+
+
+def test_metadata_whose_namespace_is_no_object_is_refused() -> None:
+    """Adapters read their own namespace; what is no object there would break each later request."""
+    with pytest.raises(UPPError, match="the namespace 'anthropic' must be an object") as raised:
+        message_from_json({**UserMessage("x").to_json(), "metadata": {"anthropic": 5}})
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
