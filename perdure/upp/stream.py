@@ -153,6 +153,11 @@ def reasoning_delta(text: str, index: int = 0) -> StreamEvent:
     return StreamEvent(StreamEventType.REASONING_DELTA, index, EventDelta(text=text))
 
 
+def object_delta(text: str, index: int = 0) -> StreamEvent:
+    """Returns a piece of a structured answer's JSON text. Source: UPP-1.3."""
+    return StreamEvent(StreamEventType.OBJECT_DELTA, index, EventDelta(text=text))
+
+
 def tool_call_delta(tool_call_id: str, tool_name: str, arguments_json: str, index: int = 0) -> StreamEvent:
     """Returns a piece of a tool call: a fragment of its arguments' JSON text."""
     delta = EventDelta(tool_call_id=tool_call_id, tool_name=tool_name, arguments_json=arguments_json)

@@ -10,6 +10,7 @@ import inspect
 import json
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import cast
@@ -18,13 +19,17 @@ from perdure.upp.deadline import CancelledFromWithin, DeadlineExceeded, run_with
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 from perdure.upp.threads import run_in_daemon_thread
 from perdure.upp.tool_call import ToolCall, ToolExecution
+from perdure.upp.tool_use import ToolUseStrategy, copy_arguments
 from perdure.upp.tools import Tool, ToolContext
 
 DENIED = "Tool execution denied by approval handler"
 _SHOWN_CHARACTERS = 200
+_NO_HOOKS = ToolUseStrategy()
 
 
-async def execute_tool(tool: Tool | None, call: ToolCall, context: ToolContext) -> ToolExecution:
+async def execute_tool(
+    tool: Tool | None, call: ToolCall, context: ToolContext, strategy: ToolUseStrategy | None = None
+) -> ToolExecution:
     """Returns the record of one call; what goes wrong with the tool is an error result for the model.
 
     An unknown tool, arguments that are no object, a denial, an exception, a timeout and a result that is not JSON
@@ -34,9 +39,12 @@ async def execute_tool(tool: Tool | None, call: ToolCall, context: ToolContext) 
         tool: None if no tool has the called name.
         call: what the model wrote.
         context: given to tools that take one.
+        strategy: its hooks run around the call: on_tool_call, on_before_call, the approval, the tool, on_after_call;
+            on_error after a failure. The record has the arguments that the before-call hook left.
 
     Raises:
-        Exception: what the approval handler raised: then nobody decided, and nothing was run.
+        Exception: what the approval handler raised: then nobody decided, and nothing was run. What the on_error hook
+            raised.
         asyncio.CancelledError: the caller was cancelled; a sync function then runs on, abandoned.
         KeyboardInterrupt: it propagates too.
     """
@@ -45,13 +53,21 @@ async def execute_tool(tool: Tool | None, call: ToolCall, context: ToolContext) 
     if not isinstance(call.arguments, dict):
         return _failed(call, _not_an_object(call))
     try:
-        arguments = _copy(call.arguments)
+        given = copy_arguments(call.arguments)
     except TypeError as error:
         return _failed(call, f"The arguments of tool '{tool.name}' are not JSON: {error}")
+    hooks = strategy or _NO_HOOKS
+    try:
+        arguments = await hooks.before(tool, given)
+    except Exception as error:  # noqa: BLE001  # the model is told, as of a tool's failure
+        await hooks.failed(tool, given, error)
+        return _failed(call, error_text(error))
+    if arguments is not given:
+        call = replace(call, arguments=arguments)
     approved = await request_approval(tool, arguments)
     if approved is False:
         return _failed(call, DENIED, approved=False)
-    return await _run(tool, call, context, approved)
+    return await _run(tool, call, context, approved, hooks)
 
 
 async def request_approval(tool: Tool, arguments: JSONObject) -> bool | None:
@@ -62,25 +78,42 @@ async def request_approval(tool: Tool, arguments: JSONObject) -> bool | None:
     """
     if tool.approval is None:
         return None
-    return bool(await _call(f"Approval of tool '{tool.name}'", tool.approval, _copy(arguments)))
+    return bool(await _call(f"Approval of tool '{tool.name}'", tool.approval, copy_arguments(arguments)))
 
 
-async def _run(tool: Tool, call: ToolCall, context: ToolContext, approved: bool | None) -> ToolExecution:
-    arguments = _copy(cast(JSONObject, call.arguments))
-    given = (arguments, context) if tool.takes_context else (arguments,)
+async def _run(
+    tool: Tool, call: ToolCall, context: ToolContext, approved: bool | None, hooks: ToolUseStrategy
+) -> ToolExecution:
+    arguments = cast(JSONObject, call.arguments)
     started = time.monotonic()
+    ended = None
     try:
-        value = await run_with_deadline(_call(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)
-        result, is_error = _to_json(tool, value), False
+        value = await _call_tool(tool, arguments, context)
+        ended = time.monotonic()
+        result, is_error = _to_json(tool, await hooks.after(tool, arguments, value)), False
+    except Exception as error:  # noqa: BLE001  # a tool's failure is the model's to handle
+        ended = ended or time.monotonic()
+        await hooks.failed(tool, arguments, error)
+        result, is_error = error_text(error), True
+    duration_ms = int((ended - started) * 1000)
+    return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved)
+
+
+async def _call_tool(tool: Tool, arguments: JSONObject, context: ToolContext) -> object:
+    """Returns what the tool returned.
+
+    Raises:
+        TimeoutError: the tool's time is over.
+        Exception: what the tool raised.
+    """
+    given = (copy_arguments(arguments), context) if tool.takes_context else (copy_arguments(arguments),)
+    try:
+        return await run_with_deadline(_call(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)
     except DeadlineExceeded:
         seconds = cast(timedelta, tool.timeout).total_seconds()
-        result, is_error = f"Tool '{tool.name}' timed out after {seconds:g} s", True
+        raise TimeoutError(f"Tool '{tool.name}' timed out after {seconds:g} s") from None
     except CancelledFromWithin:
-        result, is_error = f"Tool '{tool.name}' was cancelled from within", True
-    except Exception as error:  # noqa: BLE001  # a tool's failure is the model's to handle
-        result, is_error = error_text(error), True
-    duration_ms = int((time.monotonic() - started) * 1000)
-    return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved)
+        raise RuntimeError(f"Tool '{tool.name}' was cancelled from within") from None
 
 
 async def _call(subject: str, function: Callable[..., object], *args: object) -> object:
@@ -116,10 +149,6 @@ def _to_json(tool: Tool, value: object) -> JSONValue:
         return jsonable(value)
     except TypeError as error:
         raise TypeError(f"Tool '{tool.name}' returned a value that is not JSON: {error}") from error
-
-
-def _copy(arguments: JSONObject) -> JSONObject:
-    return cast(JSONObject, jsonable(arguments))
 
 
 def _not_an_object(call: ToolCall) -> str:
