@@ -16,6 +16,8 @@ from perdure.upp.content import (
     UserContent,
     VideoBlock,
     block_from_json,
+    reasoning,
+    text,
 )
 from perdure.upp.errors import ErrorCode, Modality, UPPError
 from perdure.upp.function_tool import FunctionTool, tool
@@ -31,7 +33,12 @@ from perdure.upp.guards import (
     is_user_message,
     is_video_block,
 )
+from perdure.upp.inference import History, InferenceInput
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, jsonable, loads, sha256_hex, well_formed
+from perdure.upp.keys import DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys, mask_api_key
+from perdure.upp.llm import LLMInstance, llm
+from perdure.upp.llm_middleware import LLMMiddleware, LLMMiddlewareContext
+from perdure.upp.media import Audio, Document, Image, Media, Video
 from perdure.upp.media_source import (
     Base64Source,
     BytesSource,
@@ -49,6 +56,7 @@ from perdure.upp.messages import (
     UserMessage,
     message_from_json,
 )
+from perdure.upp.prices import Price, PriceTable
 from perdure.upp.provider import (
     BoundLLMModel,
     LLMCapabilities,
@@ -57,7 +65,15 @@ from perdure.upp.provider import (
     LLMStreamResult,
     ModelReference,
     Provider,
-    ToolChoice,
+)
+from perdure.upp.provider_config import ProviderConfig
+from perdure.upp.retry import (
+    ExponentialBackoff,
+    LinearBackoff,
+    NoRetry,
+    RetryAfterStrategy,
+    RetryStrategy,
+    TokenBucket,
 )
 from perdure.upp.stream import (
     EventDelta,
@@ -67,56 +83,84 @@ from perdure.upp.stream import (
     content_block_stop,
     message_start,
     message_stop,
+    object_delta,
     reasoning_delta,
     text_delta,
     tool_call_delta,
     tool_execution_end,
     tool_execution_start,
 )
+from perdure.upp.stream_result import StreamResult
 from perdure.upp.thread import Thread
 from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolExecution, ToolResult
+from perdure.upp.tool_choice import ToolChoice
 from perdure.upp.tool_loop import execute_tool
+from perdure.upp.tool_use import AfterCallResult, BeforeCallResult, ToolUseStrategy
 from perdure.upp.tools import Tool, ToolContext, ToolEffect
 from perdure.upp.turn import Turn
 from perdure.upp.usage import CycleUsage, TokenUsage, aggregate_usage, empty_usage
 
 __all__ = [
+    "AfterCallResult",
     "AssistantContent",
     "AssistantMessage",
+    "Audio",
     "AudioBlock",
     "Base64Source",
+    "BeforeCallResult",
     "BinaryBlock",
     "BoundLLMModel",
     "BytesSource",
     "ContentBlock",
     "ContentBlockType",
     "CycleUsage",
+    "Document",
     "DocumentBlock",
     "DocumentSource",
+    "DynamicKey",
     "ErrorCode",
     "EventDelta",
+    "ExponentialBackoff",
     "FunctionTool",
+    "History",
+    "Image",
     "ImageBlock",
     "ImageSource",
+    "InferenceInput",
     "JSONObject",
     "JSONValue",
+    "KeyStrategy",
     "LLMCapabilities",
+    "LLMInstance",
+    "LLMMiddleware",
+    "LLMMiddlewareContext",
     "LLMRequest",
     "LLMResponse",
     "LLMStreamResult",
+    "LinearBackoff",
+    "Media",
     "Message",
     "MessageRole",
     "Modality",
     "ModelReference",
+    "NoRetry",
+    "Price",
+    "PriceTable",
     "Provider",
+    "ProviderConfig",
     "ReasoningBlock",
+    "RetryAfterStrategy",
+    "RetryStrategy",
+    "RoundRobinKeys",
     "SourceType",
     "StreamEvent",
     "StreamEventType",
+    "StreamResult",
     "TextBlock",
     "TextSource",
     "Thread",
+    "TokenBucket",
     "TokenUsage",
     "Tool",
     "ToolCall",
@@ -126,12 +170,15 @@ __all__ = [
     "ToolExecution",
     "ToolResult",
     "ToolResultMessage",
+    "ToolUseStrategy",
     "Turn",
     "UPPError",
     "UrlSource",
     "UserContent",
     "UserMessage",
+    "Video",
     "VideoBlock",
+    "WeightedKeys",
     "aggregate_usage",
     "block_from_json",
     "content_block_start",
@@ -151,12 +198,17 @@ __all__ = [
     "is_user_message",
     "is_video_block",
     "jsonable",
+    "llm",
     "loads",
+    "mask_api_key",
     "message_from_json",
     "message_start",
     "message_stop",
+    "object_delta",
+    "reasoning",
     "reasoning_delta",
     "sha256_hex",
+    "text",
     "text_delta",
     "tool",
     "tool_call_delta",

@@ -13,10 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from perdure.upp.errors import ErrorCode, UPPError
+from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.provider import LLMCapabilities, LLMRequest, LLMResponse, LLMStreamResult, ModelReference
 from perdure.upp.providers.script import Answer, Script, ScriptedAnswer, call, respond, to_events
 from perdure.upp.stream import StreamEvent
+from perdure.upp.tools import Tool
 
 __all__ = ["Answer", "ScriptedModel", "StreamCut", "call", "cut_after", "scripted"]
 
@@ -102,6 +104,9 @@ class ScriptedModel:
         self._chunk_delay = chunk_delay
         self._failures = failures
         self._numbers = itertools.count()
+
+    def check(self, tools: Sequence[Tool], structure: JSONObject | None) -> None:
+        """Accepts everything."""
 
     async def complete(self, request: LLMRequest) -> LLMResponse:
         """Returns the answer. Raises what the script or `failures` say."""
