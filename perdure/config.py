@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import astuple
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -20,9 +21,11 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     PyprojectTomlConfigSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from perdure.errors import InvalidInput
+from perdure.upp.prices import Price
 
 _PREFIX = "PERDURE_"
 _TABLE = ("tool", "perdure")
@@ -63,6 +66,14 @@ def _not_negative(value: timedelta) -> timedelta:
     return value
 
 
+def _no_gifts(value: Prices) -> Prices:
+    amounts = [amount for models in value.values() for price in models.values() for amount in astuple(price)]
+    if any(amount is not None and amount < 0 for amount in amounts):
+        raise ValueError("negative")
+    return value
+
+
+Prices: TypeAlias = dict[str, dict[str, Price]]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -115,6 +126,11 @@ class Settings(BaseSettings):
         le=40_000,
         description="the history length past which a session continues as new, 100 to 40000",
     )
+    prices: Annotated[Prices, AfterValidator(_no_gifts)] = Field(
+        default_factory=dict[str, dict[str, Price]],
+        description="a table of prices by provider and model, each with input and output and perhaps cache_read and "
+        'cache_write, per 1,000 tokens, such as {"openai": {"gpt-5": {"input": "0.00125", "output": "0.01"}}}',
+    )
     message_cache_bytes: int = Field(
         default=256 * _MIB, ge=0, description="how many bytes of message bodies a process keeps in memory, at least 0"
     )
@@ -146,6 +162,9 @@ def load_settings(**given: Any) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise InvalidInput("\n".join(_explained(problem, given) for problem in error.errors())) from None
+    except SettingsError as error:  # the environment has text where JSON must stand
+        name = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "")
+        raise InvalidInput(_unusable(_PREFIX + name.upper(), "", name)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(f"the nearest pyproject.toml cannot be read: {error}. Correct it and try again.") from None
 
@@ -162,4 +181,8 @@ def _explained(problem: ErrorDetails, given: dict[str, Any]) -> str:
     else:
         place = f"{name} of [tool.perdure] in pyproject.toml (or {variable})"
     shown = "" if name == "database_url" else f" is {str(problem['input'])!r}, which"
+    return _unusable(place, shown, name)
+
+
+def _unusable(place: str, shown: str, name: str) -> str:
     return f"{place}{shown} cannot be used. It must be {Settings.model_fields[name].description}."

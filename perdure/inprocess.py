@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from perdure.errors import LimitExceeded
 from perdure.uap.agent import Agent
+from perdure.uap.answer import accepted
 from perdure.uap.ids import answer_id, new_id, results_id, tool_call_key
 from perdure.uap.options import RunOptions
 from perdure.uap.request import build_request
+from perdure.uap.run_limits import check_next_step, check_start
 from perdure.uap.state import ExecutionState
 from perdure.uap.strategy import ExecutionContext
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage
+from perdure.upp.prices import PriceTable
 from perdure.upp.provider import BoundLLMModel
+from perdure.upp.retrying import complete_with_retries
 from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolExecution, ToolResult
 from perdure.upp.tool_loop import execute_tool
@@ -28,22 +31,32 @@ from perdure.workflows.strategies import build
 
 
 class InProcessHost:
-    """Runs agents here, in memory."""
+    """Runs agents here, in memory.
+
+    Args:
+        prices: what models cost; by default nothing is known.
+    """
+
+    def __init__(self, prices: PriceTable | None = None) -> None:
+        self._prices = prices or {}
 
     async def run(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> Turn:
         """See `Host.run`."""
-        effects = _Effects(agent, history, message, options)
-        context = ExecutionContext(
-            agent=agent.spec(), input=message, options=options, state=effects.state, effects=effects
-        )
+        spec = agent.spec(prices=self._prices)
+        check_start(options, spec)
+        effects = _Effects(agent, history, message, options, self._prices)
+        context = ExecutionContext(agent=spec, input=message, options=options, state=effects.state, effects=effects)
         return await build(agent.execution).execute(context)
 
 
 class _Effects:
     """`Effects` over memory."""
 
-    def __init__(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> None:
+    def __init__(
+        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions, prices: PriceTable
+    ) -> None:
         self._agent = agent
+        self._prices = prices
         self._history = list(history)
         self._options = options
         self._run = new_id()
@@ -51,15 +64,15 @@ class _Effects:
         self.state = ExecutionState(messages=[message])
 
     async def start_step(self) -> int:
-        limit = self._options.max_steps
-        if limit is not None and self.state.step >= limit:
-            raise LimitExceeded(f"the run took {limit} steps, its limit", run_id=self._run, code="max_steps")
+        check_next_step(self._options, self.state, self._run)
         self.state.step += 1
         return self.state.step
 
     async def generate(self) -> AssistantMessage:
         conversation = [*self._history, *self.state.messages]
-        response = await self._model.complete(build_request(self._agent, self._options, conversation))
+        request = build_request(self._agent, self._options, conversation)
+        answer = await complete_with_retries(self._model, request)
+        response = accepted(answer, self._model, self._prices)
         self.state.messages.append(response.message)
         self.state.cycles += 1
         self.state.usage = aggregate_usage([self.state.usage, response.usage])

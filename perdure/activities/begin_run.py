@@ -24,7 +24,7 @@ from perdure.uap.cut import cut_input
 from perdure.uap.spec import AgentSpec
 from perdure.upp.json_value import JSONObject
 
-_FOR_WORKFLOW = ("max_steps", "client_tools")
+_FOR_WORKFLOW = ("max_steps", "max_cost", "client_tools")
 
 
 class BeginRun:
@@ -43,7 +43,8 @@ class BeginRun:
             UnknownSession: the session belongs to another agent than the workflow was started for.
         """
         writer = writer_of(call.tenant, call.session, "")
-        spec = converter.unstructure(self._services.app.agent(call.agent).spec(self._services.limits))
+        agent = self._services.app.agent(call.agent)
+        spec = converter.unstructure(agent.spec(self._services.limits, self._services.prices))
         crash_point("begin_run.storing")
         begun = await runs.begin_run(
             self._services.database,

@@ -82,6 +82,12 @@ class DeltaLog:
         left, self._waiting = self._waiting, []
         return left, self._pending
 
+    def stop(self) -> None:
+        """Write no more, whether or not there is an answer; after `finish` it does nothing."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
     async def _write_batches(self) -> None:
         while not self._closing:
             await self._some.wait()

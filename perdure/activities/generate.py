@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from datetime import timedelta
 
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.ask import ask
 from perdure.activities.contracts import GenerateInput, GenerateResult
 from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
@@ -18,20 +17,15 @@ from perdure.store.database import keep_trying
 from perdure.store.messages import StoredMessage, read_message
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
+from perdure.uap.answer import accepted
 from perdure.uap.cut import cut_answer
 from perdure.uap.events import action_data, uap_event, upp_event
 from perdure.uap.request import build_request
-from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
 from perdure.upp.messages import AssistantMessage, Message, message_from_json
 from perdure.upp.provider import LLMRequest, LLMResponse
 from perdure.upp.stream import tool_execution_start
 from perdure.upp.usage import empty_usage
-
-_TRIES = 5
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 30.0
-_LONGEST_RETRY_AFTER_S = 120.0
 
 
 class Generate:
@@ -66,16 +60,21 @@ class Generate:
         agent = self._services.app.agent(call.agent)
         deltas = DeltaLog(self._services, writer, call, attempt=attempt, again=again)
         try:
+            return await self._buy(agent, writer, call, deltas)
+        finally:
+            deltas.stop()
+
+    async def _buy(self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog) -> GenerateResult:
+        try:
             request = await keep_trying(lambda: self._request(agent, writer, call), deadline=STORE_PATIENCE)
             crash_point("generate.buying")
-            response = await _ask(agent, request, deltas)
+            model = agent.model.bind()
+            response = accepted(await ask(model, request, deltas), model, self._services.prices)
             crash_point("generate.bought")
         except asyncio.CancelledError:
             if not cancelled_by_user():
                 raise
             return await self._save_partial(agent, writer, call, deltas)
-        if response.stop_reason == "content_filter" and not response.message.content:
-            raise UPPError("the model's answer was filtered", ErrorCode.CONTENT_FILTERED, agent.model.provider.name)
         return await self._save(agent, writer, call, deltas, response)
 
     async def _stored(self, writer: Writer, call: GenerateInput) -> GenerateResult | None:
@@ -183,35 +182,6 @@ class Generate:
 def partial_message(text: str) -> AssistantMessage:
     """The message that stands for an answer that was cancelled while it came."""
     return AssistantMessage(text, metadata={"uap": {"aborted": True}})
-
-
-async def _ask(agent: Agent, request: LLMRequest, deltas: DeltaLog) -> LLMResponse:
-    """Ask until there is an answer, an error that no repetition cures, or too many of the other kind."""
-    model = agent.model.bind()
-    for number in range(1, _TRIES + 1):
-        try:
-            stream = model.stream(request)
-            try:
-                async for event in stream:
-                    deltas.add(event)
-                return await stream.response()
-            finally:
-                await stream.aclose()
-        except UPPError as error:
-            if not error.retryable or number == _TRIES:
-                raise
-            activity.logger.warning("model.retried", extra={"code": str(error.code), "attempt": number})
-            deltas.restart()
-            await asyncio.sleep(_pause_s(error.retry_after, number))
-    raise AssertionError("unreachable")
-
-
-def _pause_s(retry_after: timedelta | None, number: int) -> float:
-    """Seconds before the next try: what the provider asks for, within reason, else exponential with jitter."""
-    if retry_after is not None and timedelta(0) <= retry_after:
-        return min(retry_after.total_seconds(), _LONGEST_RETRY_AFTER_S)
-    longest = min(_FIRST_PAUSE_S * 2.0 ** (number - 1), _LONGEST_PAUSE_S)
-    return longest * random.uniform(0.5, 1.5)
 
 
 def _argument_hashes(message: AssistantMessage) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
 from perdure.uap.spec import Limits
 from perdure.upp.messages import AssistantMessage
+from perdure.upp.prices import Price, PriceTable
 
 T = TypeVar("T")
 
@@ -33,6 +35,7 @@ class Services:
         cache: conversations.
         app: the agents.
         limits: frozen into the spec of each run that begins here.
+        prices: what models cost.
     """
 
     database: Database
@@ -40,6 +43,7 @@ class Services:
     cache: MessageCache
     app: App
     limits: Limits = field(default_factory=Limits)
+    prices: PriceTable = field(default_factory=dict[str, Mapping[str, Price]])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
 

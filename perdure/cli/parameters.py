@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
 import typer
@@ -26,6 +27,18 @@ def checked_run_id(text: str) -> str:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidInput(f"run id {shown!r} is not a UUIDv4; `perdure sessions show SESSION` lists a session's runs")
     return lowered
+
+
+def checked_cost(text: str) -> Decimal:
+    """An amount of money, in the currency of the table of prices.
+
+    Raises:
+        InvalidInput: it is no number.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise InvalidInput(f"--max-cost is {text[:40]!r}; it must be a decimal such as 0.50") from None
 
 
 def checked_text(text: str, what: str) -> str:

@@ -13,7 +13,7 @@ import typer
 from perdure.cli import exits
 from perdure.cli.connection import open_sessions
 from perdure.cli.output import put, put_json, put_text, say
-from perdure.cli.parameters import AsJson, checked_text
+from perdure.cli.parameters import AsJson, checked_cost, checked_text
 from perdure.cli.transcript import Transcript
 from perdure.errors import InvalidInput
 from perdure.runtime.sessions import RunHandle, Sessions
@@ -48,6 +48,7 @@ def run(
     key: Annotated[str | None, typer.Option(help="Idempotency key: the same key again is the same run.")] = None,
     instructions: Annotated[str | None, typer.Option(help="Added below the agent's system prompt.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
+    max_cost: Annotated[str | None, typer.Option(help="Begin no step once the run has cost so much.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run has ended.")] = True,
     as_json: AsJson = False,
 ) -> int:
@@ -55,6 +56,7 @@ def run(
     options = RunOptions(
         instructions=None if instructions is None else checked_text(instructions, "--instructions"),
         max_steps=max_steps,
+        max_cost=None if max_cost is None else checked_cost(max_cost),
     )
     order = _Order(
         agent=checked_text(agent, "AGENT"),
@@ -117,7 +119,8 @@ async def _watch(handle: RunHandle) -> int:
     else:
         usage = row.usage or {}
         spent = f"{usage.get('inputTokens', 0)} tokens in and {usage.get('outputTokens', 0)} out"
-        say(f"completed: {row.step} steps, {row.cycles} model calls, {spent}")
+        cost = f", cost {usage['cost']}" if "cost" in usage else ""
+        say(f"completed: {row.step} steps, {row.cycles} model calls, {spent}{cost}")
     return _CODES[row.status]
 
 

@@ -13,7 +13,9 @@ from perdure.uap.ids import derive_id, is_uuid4, new_id
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
 from perdure.upp.messages import Message, UserMessage
+from perdure.upp.prices import PriceTable, find_price
 from perdure.upp.provider import ModelReference
+from perdure.upp.provider_config import ProviderConfig
 from perdure.upp.thread import Thread
 from perdure.upp.tools import Tool
 from perdure.upp.turn import Turn
@@ -50,6 +52,7 @@ class Agent:
         execution: the strategy and its options.
         params: model parameters.
         description: one line for people and for parent agents.
+        config: how the model's provider is reached; it stays in this process and is never stored.
     """
 
     id: str
@@ -60,13 +63,14 @@ class Agent:
     execution: StrategySpec = field(default_factory=StrategySpec)
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     description: str | None = None
+    config: ProviderConfig | None = None
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name, or None."""
         return next((tool for tool in self.tools if tool.name == name), None)
 
-    def spec(self, limits: Limits | None = None) -> AgentSpec:
-        """The agent as a run sees it."""
+    def spec(self, limits: Limits | None = None, prices: PriceTable | None = None) -> AgentSpec:
+        """The agent as a run sees it, by the limits and prices of whoever runs it."""
         tools = [
             ToolSpec(
                 name=tool.name,
@@ -77,7 +81,12 @@ class Agent:
             for tool in self.tools
         ]
         return AgentSpec(
-            name=self.name or "", id=self.id, strategy=self.execution, tools=tools, limits=limits or Limits()
+            name=self.name or "",
+            id=self.id,
+            strategy=self.execution,
+            tools=tools,
+            limits=limits or Limits(),
+            priced=find_price(prices or {}, self.model.provider.name, self.model.model_id) is not None,
         )
 
     @overload
@@ -126,6 +135,7 @@ def agent(
     tools: Sequence[Tool] = (),
     execution: NamedStrategy | StrategySpec | None = None,
     params: Mapping[str, Any] | None = None,
+    config: ProviderConfig | None = None,
 ) -> Agent:
     """Define an agent. Source: UAP-1.0 section 4.1.
 
@@ -139,9 +149,11 @@ def agent(
         tools: functions made into tools by `@tool`; names must differ.
         execution: `loop(...)` by default.
         params: model parameters, passed on as they are.
+        config: how the model's provider is reached, over what the model's own reference says.
 
     Raises:
         InvalidInput: a name, id or tool that cannot be used.
+        UPPError: INVALID_REQUEST if the model's provider would refuse a tool.
     """
     if name is not None and not _NAME.match(name):
         raise InvalidInput(f"agent name {name!r} cannot be used; 1 to 64 letters, digits, '_', '.' or '-'")
@@ -150,6 +162,7 @@ def agent(
     if not isinstance(cast(object, model), ModelReference):
         raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
     _check_tools(tools)
+    model.bind().check(tools, None)
     strategy = execution or StrategySpec()
     return Agent(
         id=id or (derive_id("agent", name) if name else new_id()),
@@ -160,14 +173,25 @@ def agent(
         execution=StrategySpec(name=strategy.name, options=dict(strategy.options)),
         params=dict(params or {}),
         description=description,
+        config=model.config if config is None else config.over(model.config),
     )
 
 
 def _check_tools(tools: Sequence[Tool]) -> None:
-    seen: dict[str, str] = {}
     for item in tools:
         if not isinstance(cast(object, item), Tool):
             raise InvalidInput(f"{item!r} is not a tool; make one from a typed function with @tool")
+    check_names(tools)
+
+
+def check_names(tools: Sequence[Tool]) -> None:
+    """Refuse tools that a model could take for one another.
+
+    Raises:
+        InvalidInput: two names differ in nothing, or only in case or in `-` and `_`.
+    """
+    seen: dict[str, str] = {}
+    for item in tools:
         folded = item.name.replace("-", "_").lower()
         if folded in seen:
             raise InvalidInput(f"tools {seen[folded]!r} and {item.name!r} cannot be told apart; give one another name")

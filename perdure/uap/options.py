@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 from perdure.errors import InvalidInput
@@ -36,6 +37,19 @@ def _are_tools(value: object) -> bool:
     return all(isinstance(name, str) and name for name in names)
 
 
+def _to_cost(value: object) -> Decimal | None:
+    """The cost that a number or its text means; None if it means none that can be a limit."""
+    try:
+        cost = Decimal(value) if isinstance(value, Decimal | str | int) and not isinstance(value, bool) else None
+    except InvalidOperation:
+        return None
+    return cost if cost is not None and cost.is_finite() and cost > 0 else None
+
+
+def _plain(value: Any) -> Any:
+    return format(value, "f") if isinstance(value, Decimal) else value
+
+
 _NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
     "instructions": (_is_text, "text, or left out"),
     "params": (_is_object, "a JSON object"),
@@ -44,6 +58,7 @@ _NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
     "modalities": (lambda value: value is None or _is_list_of(value, str), "a list of words, or left out"),
     "client_tools": (_are_tools, "a list of objects, each with a 'name' that is not empty"),
     "max_steps": (_is_whole, "a whole number of at least 1, or left out"),
+    "max_cost": (lambda value: value is None or _to_cost(value) is not None, "a decimal above 0, or left out"),
     "history": (lambda value: value is None or _is_list_of(value, dict), "a list of messages as JSON, or left out"),
 }
 """What each option must be, as a check and in words: options come from outside as JSON."""
@@ -61,6 +76,8 @@ class RunOptions:
         modalities: what the answer may hold, for example ["text"].
         client_tools: tools without a function, each {"name", "description", "parameters"}; the run waits for their results.
         max_steps: steps after which the run ends as `LimitExceeded`; None for the strategy's own limit.
+        max_cost: what the run may cost, in the currency of the table of prices; no further step begins once it has
+            cost that much. Refused at the start if the model has no price. In JSON a decimal as text.
         history: messages (UPP MessageJSON, oldest first) that this run sees in place of the session's thread.
     """
 
@@ -71,6 +88,7 @@ class RunOptions:
     modalities: list[str] | None = None
     client_tools: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     max_steps: int | None = None
+    max_cost: Decimal | None = None
     history: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
@@ -78,10 +96,11 @@ class RunOptions:
             value: object = getattr(self, name)
             if not fits(value):
                 raise InvalidInput(f"{name} is {str(value)[:80]!r}; it must be {needed}")
+        object.__setattr__(self, "max_cost", _to_cost(self.max_cost))
 
     def to_json(self) -> JSONObject:
         """The options that differ from the defaults, by field name. An empty history is not the default."""
-        pairs = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        pairs = ((f.name, _plain(getattr(self, f.name))) for f in dataclasses.fields(self))
         return {name: value for name, value in pairs if value is not None and (value or name not in _EMPTY_DEFAULT)}
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.uap.agent import Agent
+from perdure.uap.agent import Agent, check_names
 from perdure.uap.options import RunOptions
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import Message
@@ -19,19 +19,32 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
         agent: whose model is asked.
         options: the run's; instructions come below the agent's system prompt, params over its params.
         messages: the whole conversation, oldest first.
+
+    Raises:
+        InvalidInput: a client's tool has no usable name or schema, or another tool's name.
+        UPPError: INVALID_REQUEST if the model's provider would refuse a client's tool.
     """
     system = "\n\n".join(part for part in (agent.system, options.instructions) if part)
     params: JSONObject = {**agent.params, **options.params}
-    if options.modalities is not None:
-        params["modalities"] = list(options.modalities)
+    client_tools = [_client_tool(tool) for tool in options.client_tools]
+    _check_client_tools(agent, client_tools)
     return LLMRequest(
         messages=list(messages),
         system=system or None,
         params=params,
-        tools=[*agent.tools, *(_client_tool(tool) for tool in options.client_tools)],
+        tools=[*agent.tools, *client_tools],
         tool_choice=options.tool_choice,
         response_format=options.response_format,
+        modalities=options.modalities,
+        config=agent.config,
     )
+
+
+def _check_client_tools(agent: Agent, client_tools: Sequence[Tool]) -> None:
+    """The agent's own were looked at when it was defined."""
+    if client_tools:
+        check_names([*agent.tools, *client_tools])
+        agent.model.bind().check(client_tools, None)
 
 
 def _client_tool(declared: JSONObject) -> Tool:

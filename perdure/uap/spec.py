@@ -54,13 +54,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent as a run sees it."""
+    """One agent as a run sees it.
+
+    Attributes:
+        priced: its model has a price, so that what a run costs is known.
+    """
 
     name: str
     id: str
     strategy: StrategySpec = field(default_factory=StrategySpec)
     tools: list[ToolSpec] = field(default_factory=list[ToolSpec])
     limits: Limits = field(default_factory=Limits)
+    priced: bool = False
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None: the model may call what does not exist."""

@@ -102,6 +102,7 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         cache=MessageCache(database, limit_bytes=settings.message_cache_bytes),
         app=app,
         limits=limits,
+        prices=settings.prices,
     )
     worker = build_worker(
         client,
@@ -114,7 +115,13 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         ),
     )
     rows = [
-        AgentRow(str(agent.name), agent.id, SESSION, settings.task_queue, converter.unstructure(agent.spec(limits)))
+        AgentRow(
+            str(agent.name),
+            agent.id,
+            SESSION,
+            settings.task_queue,
+            converter.unstructure(agent.spec(limits, settings.prices)),
+        )
         for agent in app
     ]
     await register_agents(database, settings.tenant, rows)

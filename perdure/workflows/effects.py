@@ -24,10 +24,11 @@ from perdure.activities.contracts import (
     RunFrame,
     SessionInput,
 )
-from perdure.errors import LimitExceeded, SessionGone
+from perdure.errors import SessionGone
 from perdure.uap.checkpoint import CheckpointRecord, MessageMark
 from perdure.uap.ids import answer_id, checkpoint_id, results_id, wait_id
 from perdure.uap.options import RunOptions
+from perdure.uap.run_limits import check_next_step
 from perdure.uap.state import ExecutionState
 from perdure.upp.messages import AssistantMessage, ToolResultMessage, message_from_json
 from perdure.upp.timestamp import format_timestamp
@@ -106,9 +107,7 @@ class TemporalEffects:
 
     async def start_step(self) -> int:
         """See `Effects.start_step`. Its event rides on the next activity."""
-        limit = self._options.max_steps
-        if limit is not None and self.state.step >= limit:
-            raise LimitExceeded(f"the run took {limit} steps, its limit", run_id=self.frame.run, code="max_steps")
+        check_next_step(self._options, self.state, self.frame.run)
         self._parking.check_cancelled()
         self.state.step += 1
         self._step = Step(self.state.step)

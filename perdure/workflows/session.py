@@ -23,6 +23,7 @@ from perdure.errors import PerdureError, SessionGone, StrategyError
 from perdure.uap.events import run_event
 from perdure.uap.ids import checkpoint_id
 from perdure.uap.options import RunOptions
+from perdure.uap.run_limits import check_start
 from perdure.uap.strategy import ExecutionContext
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import message_from_json
@@ -152,6 +153,7 @@ class SessionWorkflow:
             return "completed", None
         error: dict[str, Any] | None = None
         try:
+            check_start(RunOptions.from_json(frame.options), frame.spec)
             await parking.resume_carried()
             strategy = strategies.build(frame.spec.strategy)
             await strategy.execute(self._context(frame, effects))

@@ -47,6 +47,8 @@ def test_help_waits_for_no_client(elsewhere: Terminal) -> None:
         (("run", "calc", "-"), ("INPUT is empty",)),
         (("run", "calc", "x", "--key", ""), ("--key is empty",)),
         (("run", "calc", "x", "--max-steps", "0"), ("--max-steps",)),
+        (("run", "calc", "x", "--max-cost", "much"), ("--max-cost is 'much'",)),
+        (("run", "calc", "x", "--max-cost", "-1"), ("max_cost is '-1'", "above 0")),
         (("run", "calc", "x", "--nope"), ("No such option", "--nope")),
         (("run", "calc", "\udcff"), ("INPUT has bytes that are not UTF-8",)),
         (("runs", "show", "x" * 300), ("run id", "is not a UUIDv4")),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import traceback
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from perdure.config import Settings, load_settings
 from perdure.errors import InvalidInput
+from perdure.upp.prices import Price
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +114,26 @@ def test_a_word_of_the_file_that_is_no_setting_is_refused(folder: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused(folder: Path, content: bytes) -> None:
     (folder / "pyproject.toml").write_bytes(content)
     with pytest.raises(InvalidInput, match=r"pyproject\.toml cannot be read"):
+        load_settings()
+
+
+def test_prices_come_from_the_file_exactly(folder: Path) -> None:
+    """TOML's floats too: what is written is what is meant."""
+    (folder / "pyproject.toml").write_text(
+        '[tool.perdure.prices.openai."gpt-5"]\ninput = 0.00125\noutput = "0.01"\ncache_read = 0.000125\n'
+    )
+    expected = Price(Decimal("0.00125"), Decimal("0.01"), Decimal("0.000125"))
+    assert load_settings().prices == {"openai": {"gpt-5": expected}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"openai": {"gpt-5": {"input": "1"}}}', '{"openai": {"gpt-5": {"input": "-1", "output": "1"}}}'],
+    ids=["no json", "a list", "no output", "negative"],
+)
+def test_prices_that_cannot_be_used_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PERDURE_PRICES", text)
+    with pytest.raises(InvalidInput, match=r"PERDURE_PRICES.* cannot be used\. It must be a table of prices"):
         load_settings()
 
 

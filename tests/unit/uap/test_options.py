@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ options = st.builds(
     modalities=st.none() | st.lists(texts(), max_size=2),
     client_tools=st.lists(client_tools, max_size=2),
     max_steps=st.none() | st.integers(1, 10**6),
+    max_cost=st.none() | st.decimals("0.000001", 10**6, places=6),
     history=st.none() | st.lists(messages.map(lambda message: message.to_json()), max_size=2),
 )
 
@@ -66,10 +68,25 @@ def test_max_steps_is_at_least_one(steps: int) -> None:
         RunOptions(max_steps=steps)
 
 
+@pytest.mark.parametrize("given_cost", ["0.50", 1, Decimal("0.0000001")])
+def test_a_cost_is_a_decimal_however_it_is_written(given_cost: Any) -> None:
+    """From JSON it comes as text, and goes back as text without an exponent."""
+    made = RunOptions.from_json({"max_cost": given_cost})
+    assert made.max_cost == Decimal(given_cost)
+    assert made.to_json() == {"max_cost": format(Decimal(given_cost), "f")}
+
+
 BAD: list[dict[str, Any]] = [
     {"max_steps": "3"},
     {"max_steps": 1.5},
     {"max_steps": []},
+    {"max_cost": 0},
+    {"max_cost": "-1"},
+    {"max_cost": "much"},
+    {"max_cost": "NaN"},
+    {"max_cost": "Infinity"},
+    {"max_cost": True},
+    {"max_cost": 0.1},
     {"client_tools": ["pick_colour"]},
     {"client_tools": {"name": "pick_colour"}},
     {"client_tools": None},
