@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from perdure.workflows.strategies.loop import loop
+from perdure.workflows.strategies.plan import plan
+from perdure.workflows.strategies.react import react
 
-__all__ = ["loop"]
+__all__ = ["loop", "plan", "react"]

@@ -15,9 +15,10 @@ SESSION = "perdure.session"
 BEGIN_RUN = "perdure.begin_run"
 GENERATE = "perdure.generate"
 CALL_TOOL = "perdure.call_tool"
+CALL_USER = "perdure.call_user"
 RECORD = "perdure.record"
 END_RUN = "perdure.end_run"
-ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, RECORD, END_RUN)
+ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, CALL_USER, RECORD, END_RUN)
 """Every name that workflows schedule; a worker that lacks one does not start."""
 
 WAKE = "wake"
@@ -41,6 +42,8 @@ class Progress:
         cycles: model calls so far.
         metadata: the state's metadata.
         done: the run needs no further step.
+        reasoning: ids of react's reasoning so far, one per step, oldest first.
+        plan: PlanStepJSON of plan's steps; None before there is a plan.
     """
 
     step: int
@@ -49,6 +52,8 @@ class Progress:
     cycles: int = 0
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     done: bool = False
+    reasoning: list[str] = field(default_factory=list[str])
+    plan: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +155,27 @@ class BeginRunResult:
 
 
 @dataclass(frozen=True, slots=True)
+class AskInput:
+    """How a model call differs from a plain one; see `perdure.uap.strategy.Ask`.
+
+    `prompt_id` and `at` are what the prompt's message is stored with: the workflow's time, ISO 8601.
+    """
+
+    scaffold: str = ""
+    prompt: str = ""
+    prompt_id: str = ""
+    at: str = ""
+    observe: str = ""
+    tools: bool = True
+    structure: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GenerateInput:
-    """One model call. The conversation is read by position; nothing of it is in here."""
+    """One model call. The conversation is read by position; nothing of it is in here.
+
+    `position` is where the answer goes; its prompt, if there is one, goes directly before it.
+    """
 
     tenant: str
     session: str
@@ -166,6 +190,7 @@ class GenerateInput:
     results: str
     adopted: bool = False
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ask: AskInput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +205,8 @@ class GenerateResult:
         stop: the stop reason.
         args: sha256 of each tool call's arguments, in order.
         stored: it had been stored before, by another execution or attempt.
+        prompt_sha256: of the prompt's stored body, if there is one.
+        data: what a structured answer holds.
     """
 
     kind: str = "answer"
@@ -189,6 +216,56 @@ class GenerateResult:
     stop: str = ""
     args: list[str] = field(default_factory=list[str])
     stored: bool = False
+    prompt_sha256: str = ""
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallUserInput:
+    """One call of a lifecycle hook. What it is given is read from the rows that these name.
+
+    Attributes:
+        position: messages of the node so far.
+        message: id of the answer of the step, for the hooks that are about it.
+        results: id of its tool-result message, likewise.
+        scaffold: id of the strategy's own answer of the step.
+        step_position: messages of the node before the step.
+        progress: the state, as a checkpoint would have it.
+        error: what failed, for `on_error`.
+    """
+
+    tenant: str
+    session: str
+    run: str
+    agent: str
+    hook: str
+    step: int
+    node: str
+    start: int
+    position: int
+    epoch: int
+    step_position: int
+    message: str = ""
+    results: str = ""
+    scaffold: str = ""
+    progress: Progress = Progress(0, 0)
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallUserResult:
+    """What a hook left.
+
+    Attributes:
+        metadata: the state's metadata.
+        stop: what the stop condition said.
+        turned: `on_error` returned a turn; its new messages are stored, this many from `position` on.
+    """
+
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    stop: bool = False
+    turned: bool = False
+    added: int = 0
 
 
 @dataclass(frozen=True, slots=True)

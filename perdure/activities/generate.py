@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.answer_row import answer_row, argument_hashes, as_asked, ask_of, data_of, opening_events
 from perdure.activities.ask import ask
 from perdure.activities.contracts import GenerateInput, GenerateResult
 from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.services import Services
-from perdure.store.answers import AnswerRow, Writer, save_answer
+from perdure.store.answers import Writer, save_answer
 from perdure.store.database import keep_trying
 from perdure.store.messages import StoredMessage, read_message
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.answer import accepted
 from perdure.uap.cut import cut_answer
-from perdure.uap.events import action_data, uap_event, upp_event
 from perdure.uap.request import build_request
-from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
+from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import AssistantMessage, Message, message_from_json
 from perdure.upp.provider import LLMRequest, LLMResponse
-from perdure.upp.stream import tool_execution_start
 from perdure.upp.usage import empty_usage
 
 
@@ -80,9 +80,13 @@ class Generate:
     async def _stored(self, writer: Writer, call: GenerateInput) -> GenerateResult | None:
         database = self._services.database
         row = await keep_trying(lambda: read_message(database, writer.key, call.message), deadline=STORE_PATIENCE)
-        return None if row is None else self._result_of(row)
+        if row is None:
+            return None
+        told = call.ask.prompt_id if call.ask is not None else ""
+        prompt = await keep_trying(lambda: read_message(database, writer.key, told), deadline=STORE_PATIENCE)
+        return self._result_of(row, call, prompt.sha256 if prompt else "")
 
-    def _result_of(self, row: StoredMessage) -> GenerateResult:
+    def _result_of(self, row: StoredMessage, call: GenerateInput, prompt: str) -> GenerateResult:
         message = row.message
         assert isinstance(message, AssistantMessage), "stored under an answer's id"
         self._services.remember(row.id, message)
@@ -91,28 +95,32 @@ class Generate:
             sha256=row.sha256,
             usage=row.usage or {},
             stop=row.stop or "",
-            args=_argument_hashes(message),
+            args=argument_hashes(message),
             stored=True,
+            prompt_sha256=prompt,
+            data=data_of(message, call),
         )
 
     async def _request(self, agent: Agent, writer: Writer, call: GenerateInput) -> LLMRequest:
         options = await self._services.options(writer)
-        stored = await self._services.cache.read(writer.key, call.node, end=call.position, epoch=call.epoch)
+        end = call.position - bool(call.ask and call.ask.prompt)
+        stored = await self._services.cache.read(writer.key, call.node, end=end, epoch=call.epoch)
         messages: list[Message]
         if options.history is None:
             messages = [item.message for item in stored]
         else:
             messages = [message_from_json(item) for item in options.history]
             messages += [item.message for item in stored if item.position >= call.start]
-        return build_request(agent, options, messages)
+        return build_request(agent, options, messages, ask_of(call))
 
     async def _save(
         self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog, response: LLMResponse
     ) -> GenerateResult:
-        message = response.message
+        message = as_asked(response.message, call)
+        response = dataclasses.replace(response, message=message)
         left, pending = await deltas.finish()
-        row = await self._row(agent, writer, call, response)
-        events: list[JSONValue] = [*left, *_opening_events(call, message)]
+        row = answer_row(agent, await self._services.options(writer), call, response)
+        events: list[JSONValue] = [*left, *opening_events(call, message)]
         crash_point("generate.storing")
         kind = await keep_trying(
             lambda: save_answer(self._services.database, writer, row, events, pending), deadline=STORE_PATIENCE
@@ -129,41 +137,9 @@ class Generate:
             sha256=row.sha256,
             usage=row.usage,
             stop=response.stop_reason,
-            args=_argument_hashes(message),
-        )
-
-    async def _row(self, agent: Agent, writer: Writer, call: GenerateInput, response: LLMResponse) -> AnswerRow:
-        body = dumps(response.message.to_json())
-        options = await self._services.options(writer)
-        client_side = {str(tool["name"]) for tool in options.client_tools}
-        calls: list[JSONObject] = []
-        for tool_call, sha256 in zip(
-            response.message.tool_calls or [], _argument_hashes(response.message), strict=True
-        ):
-            tool = agent.tool(tool_call.tool_name)
-            effect = tool.effect.value if tool else "client" if tool_call.tool_name in client_side else "none"
-            calls.append(
-                {
-                    "call_id": tool_call.tool_call_id,
-                    "tool": tool_call.tool_name,
-                    "args_sha256": sha256,
-                    "effect": effect,
-                }
-            )
-        usage: JSONObject = {
-            name: value for name, value in response.usage.to_json().items() if name != "cycles" and value
-        }
-        return AnswerRow(
-            id=call.message,
-            node=call.node,
-            position=call.position,
-            step=call.step,
-            sha256=sha256_hex(body),
-            body=body,
-            usage=usage,
-            stop=response.stop_reason,
-            results_id=call.results,
-            calls=calls,
+            args=argument_hashes(message),
+            prompt_sha256=str((row.prompt or {}).get("sha256", "")),
+            data=data_of(message, call) if response.data is None else response.data,
         )
 
     async def _save_partial(
@@ -182,19 +158,3 @@ class Generate:
 def partial_message(text: str) -> AssistantMessage:
     """The message that stands for an answer that was cancelled while it came."""
     return AssistantMessage(text, metadata={"uap": {"aborted": True}})
-
-
-def _argument_hashes(message: AssistantMessage) -> list[str]:
-    return [sha256_hex(dumps(call.arguments)) for call in message.tool_calls or []]
-
-
-def _opening_events(call: GenerateInput, message: AssistantMessage) -> list[JSONObject]:
-    """The action, and the start of each of its tool calls."""
-    if not message.tool_calls:
-        return []
-    now = int(message.timestamp.timestamp() * 1000)
-    events = [uap_event("action", call.step, action_data(message))]
-    for index, tool_call in enumerate(message.tool_calls):
-        event = tool_execution_start(tool_call.tool_call_id, tool_call.tool_name, now, index)
-        events.append(upp_event(event, step=call.step, attempt=activity.info().attempt, message=call.message))
-    return events

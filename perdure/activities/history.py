@@ -114,6 +114,8 @@ def progress_of(record: dict[str, Any]) -> Progress:
         cycles=record["cycles"],
         metadata=record["metadata"],
         done=record.get("done", False),
+        reasoning=record.get("reasoning", []),
+        plan=record.get("plan"),
     )
 
 

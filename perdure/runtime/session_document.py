@@ -52,9 +52,10 @@ class _Thread:
         self._positions = [item.position for item in stored]
         self._bodies = [item.message.to_json() for item in stored]
         self._kept = list(range(len(stored)))
+        self.texts = {item.id: item.message.text for item in stored}
 
     def discard(self, ids: set[str]) -> None:
-        """Leave these messages of failed runs out of the thread."""
+        """Leave these messages of failed runs, and of strategies, out of the thread."""
         self._kept = [place for place in self._kept if self._ids[place] not in ids]
 
     @property
@@ -103,13 +104,16 @@ def _node(row: NodeRow, threads: dict[str, _Thread]) -> SessionNode:
 
 def _checkpoint(record: CheckpointRecord, thread: _Thread) -> SessionCheckpoint:
     messages = thread.between(record.start, record.position)
-    return SessionCheckpoint(record, messages, thread_length=thread.length_at(record.start))
+    reasoning = [thread.texts[ident] for ident in record.reasoning]
+    return SessionCheckpoint(record, messages, thread.length_at(record.start), reasoning)
 
 
 async def _read_discarded(database: Database, key: SessionKey) -> set[str]:
     messages = tables.messages
     query = select(messages.c.id).where(
-        messages.c.tenant_id == key.tenant, messages.c.session_id == key.session, messages.c.discarded
+        messages.c.tenant_id == key.tenant,
+        messages.c.session_id == key.session,
+        messages.c.discarded | messages.c.scaffold,
     )
     async with database.transaction() as connection:
         return set(await connection.scalars(query))

@@ -133,6 +133,8 @@ class SessionHistory:
         if result is not None and result.message is not None:
             asked.answer = result
             self._name(call.message, result.sha256)
+            if call.ask is not None and call.ask.prompt_id:
+                self._name(call.ask.prompt_id, result.prompt_sha256)
 
     def _hear_result(self, call: CallToolInput, result: CallToolResult | None) -> None:
         called = self.runs[call.run].called
@@ -142,7 +144,8 @@ class SessionHistory:
             called[place] = result
             self.payloads.add(result.sha256)
             if result.batch_sha256 is not None:
-                self._name(results_id(call.run, call.step), result.batch_sha256)
+                asked = self.runs[call.run].asked.get(call.message)
+                self._name(asked.results if asked else results_id(call.run, call.step), result.batch_sha256)
 
     def _name(self, message: str, sha256: str) -> None:
         known = self.bodies.get(message) or sha256

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from perdure.store.database import Database
 from perdure.store.json_text import escaped_json
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.json_value import JSONObject, JSONValue, sha256_hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,13 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An assistant message as it is stored, with where it stands and the tool calls it opens."""
+    """An assistant message as it is stored, with where it stands and the tool calls it opens.
+
+    Attributes:
+        scaffold: it is its strategy's own, no part of the thread.
+        prompt: the prompt that it answers, {"id", "sha256"}; it stands at the position before. None if there is none.
+        prompt_body: the prompt's stored body.
+    """
 
     id: str
     node: str
@@ -35,6 +41,9 @@ class AnswerRow:
     stop: str
     results_id: str
     calls: list[JSONObject]
+    scaffold: bool = False
+    prompt: JSONObject | None = None
+    prompt_body: bytes | None = None
 
 
 async def save_answer(
@@ -46,11 +55,45 @@ async def save_answer(
         "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted.
     """
     answer = await database.call(
-        "save_answer_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, row.id, row.node,
+        "save_answer_v2", writer.key.tenant, writer.key.session, writer.run, writer.execution, row.id, row.node,
         row.position, row.step, row.sha256, row.body, escaped_json(row.usage), row.stop, row.results_id, escaped_json(row.calls), escaped_json(events),
-        escaped_json(list(pending)),
+        escaped_json(list(pending)), row.scaffold, None if row.prompt is None else escaped_json(row.prompt),
+        row.prompt_body,
     )  # fmt: skip
     return str(answer["kind"])
+
+
+async def keep_turn(
+    database: Database,
+    writer: Writer,
+    node: str,
+    *,
+    at: str,
+    settle: bytes,
+    keep: Sequence[str],
+    rows: Sequence[JSONObject],
+    bodies: Sequence[bytes],
+) -> int | None:
+    """Make a turn that a hook returned the run's; tool calls that are still open get a result first.
+
+    Args:
+        database: the store.
+        writer: who writes.
+        node: the run's thread node.
+        at: the time of messages that are made here, ISO 8601 with milliseconds.
+        settle: result JSON of open tool calls.
+        keep: row ids of the run's messages that are in the turn.
+        rows: id, step, type and sha256 of the turn's other messages, oldest first.
+        bodies: their stored bodies.
+
+    Returns:
+        Messages of the node now; None if the run has ended or the session is deleted.
+    """
+    answer = await database.call(
+        "keep_turn_v1", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
+        escaped_json(list(keep)), escaped_json(list(rows)), list(bodies),
+    )  # fmt: skip
+    return cast("int | None", answer.get("end"))
 
 
 async def append_deltas(

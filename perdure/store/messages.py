@@ -15,7 +15,7 @@ from perdure.upp.json_value import JSONObject, JSONValue, loads
 from perdure.upp.messages import Message, message_from_json
 
 _SELECT = (
-    "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, coalesce(m.body, p.bytes) as body "
+    "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, m.discarded, coalesce(m.body, p.bytes) as body "
     "from perdure.messages m left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id "
     "and p.session_id = m.session_id and p.sha256 = m.sha256 where m.tenant_id = $1 and m.session_id = $2 "
 )
@@ -23,7 +23,10 @@ _SELECT = (
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message with its place, and the hash and size of its stored body; a model's also with its usage and stop."""
+    """A message with its place, and the hash and size of its stored body; a model's also with its usage and stop.
+
+    `discarded`: it is no part of the thread: of a failed run, a strategy's own, or replaced by a turn of `on_error`.
+    """
 
     position: int
     id: str
@@ -34,6 +37,7 @@ class StoredMessage:
     message: Message
     usage: JSONObject | None = None
     stop: str | None = None
+    discarded: bool = False
 
 
 async def read_messages(
@@ -93,6 +97,7 @@ async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) ->
             message=message_from_json(document),
             usage=row["usage"],
             stop=row["stop"],
+            discarded=row["discarded"],
         )
         for row, body, document in zip(rows, bodies, documents, strict=True)
     ]

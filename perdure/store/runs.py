@@ -140,7 +140,7 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
         otherwise: then also its status, at, step, usage, cycles and error. `pending`: the records as they are written.
     """
     return await database.call(
-        "end_run_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
+        "end_run_v2", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
         None if ending.error is None else escaped_json(ending.error), escaped_json(ending.usage), ending.cycles,
         ending.step, ending.now, ending.at, ending.settle_sha256, ending.settle,
         None if ending.partial is None else escaped_json(ending.partial), ending.partial_body,

@@ -94,6 +94,7 @@ messages = Table(
     _text("run_id", null=True), _number("step"), _text("type"), Column("body", LargeBinary()), _text("sha256"),
     _json("usage", null=True), _text("stop", null=True),
     Column("discarded", Boolean(), nullable=False, server_default=false()),
+    Column("scaffold", Boolean(), nullable=False, server_default=false()),
     PrimaryKeyConstraint("tenant_id", "session_id", "id"),
     UniqueConstraint("tenant_id", "session_id", "node_id", "position"),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 
 from perdure.errors import InvalidInput
 from perdure.uap import host
+from perdure.uap.hooks import AgentStrategy
 from perdure.uap.ids import derive_id, is_uuid4, new_id
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
@@ -53,6 +54,7 @@ class Agent:
         params: model parameters.
         description: one line for people and for parent agents.
         config: how the model's provider is reached; it stays in this process and is never stored.
+        strategy: its lifecycle hooks.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Agent:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     description: str | None = None
     config: ProviderConfig | None = None
+    strategy: AgentStrategy = field(default_factory=AgentStrategy)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name, or None."""
@@ -87,6 +90,7 @@ class Agent:
             tools=tools,
             limits=limits or Limits(),
             priced=find_price(prices or {}, self.model.provider.name, self.model.model_id) is not None,
+            hooks=self.strategy.names,
         )
 
     @overload
@@ -136,6 +140,7 @@ def agent(
     execution: NamedStrategy | StrategySpec | None = None,
     params: Mapping[str, Any] | None = None,
     config: ProviderConfig | None = None,
+    strategy: AgentStrategy | None = None,
 ) -> Agent:
     """Define an agent. Source: UAP-1.0 section 4.1.
 
@@ -150,6 +155,7 @@ def agent(
         execution: `loop(...)` by default.
         params: model parameters, passed on as they are.
         config: how the model's provider is reached, over what the model's own reference says.
+        strategy: lifecycle hooks.
 
     Raises:
         InvalidInput: a name, id or tool that cannot be used.
@@ -163,17 +169,18 @@ def agent(
         raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
     _check_tools(tools)
     model.bind().check(tools, None)
-    strategy = execution or StrategySpec()
+    chosen = execution or StrategySpec()
     return Agent(
         id=id or (derive_id("agent", name) if name else new_id()),
         model=model,
         name=name,
         tools=tuple(tools),
         system=system,
-        execution=StrategySpec(name=strategy.name, options=dict(strategy.options)),
+        execution=StrategySpec(name=chosen.name, options=dict(chosen.options)),
         params=dict(params or {}),
         description=description,
         config=model.config if config is None else config.over(model.config),
+        strategy=strategy or AgentStrategy(),
     )
 
 

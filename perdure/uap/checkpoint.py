@@ -33,6 +33,8 @@ class CheckpointRecord:
         metadata: the state's metadata.
         done: the run needs no further step.
         history_length: events of the execution when it was taken.
+        reasoning: ids of react's reasoning so far, one per step, oldest first.
+        plan: PlanStepJSON of plan's steps; None before there is a plan.
     """
 
     id: str
@@ -49,3 +51,5 @@ class CheckpointRecord:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     done: bool = False
     history_length: int = 0
+    reasoning: list[str] = field(default_factory=list[str])
+    plan: list[dict[str, Any]] | None = None

@@ -51,14 +51,24 @@ def run_id(session_id: str, ordinal: int) -> str:
     return derive_id(session_id, "run", ordinal)
 
 
-def answer_id(run: str, step: int) -> str:
-    """The id of the assistant message of a step."""
-    return derive_id(run, "message", step, 0)
+def answer_id(run: str, step: int, place: int = 0) -> str:
+    """The id of an assistant message of a step: its first, or the one after `place` others."""
+    return derive_id(run, "message", step, 0, *_after(place))
 
 
-def results_id(run: str, step: int) -> str:
-    """The id of the tool-result message of a step."""
-    return derive_id(run, "message", step, 1)
+def results_id(run: str, step: int, place: int = 0) -> str:
+    """The id of the tool-result message that belongs to the answer at the same place."""
+    return derive_id(run, "message", step, 1, *_after(place))
+
+
+def scaffold_id(run: str, step: int, place: int = 0) -> str:
+    """The id of an answer of a step that is the strategy's own: its first, or the one after `place` others."""
+    return derive_id(run, "message", step, 2, *_after(place))
+
+
+def prompt_id(message: str) -> str:
+    """The id of the prompt that an answer was given to."""
+    return derive_id(message, "prompt")
 
 
 def tool_call_key(message: str, index: int) -> str:
@@ -74,3 +84,8 @@ def checkpoint_id(run: str, step: int) -> str:
 def wait_id(message: str, index: int) -> str:
     """The id of the wait that a tool call opened."""
     return derive_id(message, "wait", index)
+
+
+def _after(place: int) -> tuple[int, ...]:
+    """What sets ids apart that stand for others of the same step; histories know the first without it."""
+    return (place,) if place else ()

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.uap.agent import Agent, check_names
+from perdure.uap.observations import observations
 from perdure.uap.options import RunOptions
+from perdure.uap.scaffold import PROMPT, prompt_message, scaffold_of
+from perdure.uap.strategy import PLAIN, Ask
 from perdure.upp.json_value import JSONObject
-from perdure.upp.messages import Message
+from perdure.upp.messages import Message, ToolResultMessage, UserMessage
 from perdure.upp.provider import LLMRequest
 from perdure.upp.tools import Tool
 
 
-def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]) -> LLMRequest:
+def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message], ask: Ask = PLAIN) -> LLMRequest:
     """The model request of one step.
 
     Args:
         agent: whose model is asked.
         options: the run's; instructions come below the agent's system prompt, params over its params.
-        messages: the whole conversation, oldest first.
+        messages: the whole conversation, oldest first. A strategy's earlier prompts are left out of it.
+        ask: how this call differs from a plain one.
 
     Raises:
         InvalidInput: a client's tool has no usable name or schema, or another tool's name.
@@ -28,16 +32,50 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
     params: JSONObject = {**agent.params, **options.params}
     client_tools = [_client_tool(tool) for tool in options.client_tools]
     _check_client_tools(agent, client_tools)
+    tools = [*agent.tools, *client_tools]
     return LLMRequest(
-        messages=list(messages),
+        messages=[*(item for item in messages if scaffold_of(item) != PROMPT), *_told(messages, ask)],
         system=system or None,
         params=params,
-        tools=[*agent.tools, *client_tools],
-        tool_choice=options.tool_choice,
-        response_format=options.response_format,
+        tools=tools,
+        tool_choice=_tool_choice(options, ask, messages, tools),
+        structure=_structure(agent, ask),
+        response_format=None if ask.structure else options.response_format,
         modalities=options.modalities,
         config=agent.config,
     )
+
+
+def _structure(agent: Agent, ask: Ask) -> JSONObject | None:
+    """The schema, if the model can be held to one; else the strategy's prompt alone says the form."""
+    held = ask.structure is not None and agent.model.bind().capabilities.structured_output
+    return ask.structure if held else None
+
+
+def _tool_choice(
+    options: RunOptions, ask: Ask, messages: Sequence[Message], tools: Sequence[Tool]
+) -> str | JSONObject | None:
+    """The run's choice, unless this call may use no tool. What is forced was done with the first results."""
+    if not ask.tools:
+        return "none" if tools else None
+    last = max((place for place, item in enumerate(messages) if _is_input(item)), default=-1)
+    done = ask.prompt and any(isinstance(item, ToolResultMessage) for item in messages[last + 1 :])
+    return "auto" if done and options.tool_choice not in (None, "none") else options.tool_choice
+
+
+def _is_input(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not scaffold_of(message)
+
+
+def _told(messages: Sequence[Message], ask: Ask) -> list[Message]:
+    """What is said to the model once: the last results in another form, and the strategy's prompt."""
+    told: list[Message] = []
+    observed = observations(messages, ask.observe) if ask.observe else ""
+    if observed:
+        told.append(prompt_message(observed))
+    if ask.prompt:
+        told.append(prompt_message(ask.prompt))
+    return told
 
 
 def _check_client_tools(agent: Agent, client_tools: Sequence[Tool]) -> None:

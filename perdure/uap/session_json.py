@@ -53,11 +53,13 @@ class SessionCheckpoint:
         record: everything but the messages' bodies.
         messages: MessageJSON of the run up to the checkpoint, the input first, also if the run failed later.
         thread_length: messages that the node's thread held when the run began.
+        reasoning: what react had reasoned in the run, oldest first.
     """
 
     record: CheckpointRecord
     messages: Sequence[JSONObject]
     thread_length: int
+    reasoning: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,9 @@ def _thread_json(node: SessionNode) -> JSONObject:
 
 def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
     record = checkpoint.record
+    more: JSONObject = {"reasoning": list(checkpoint.reasoning)} if checkpoint.reasoning else {}
+    if record.plan is not None:
+        more["plan"] = cast("list[JSONValue]", record.plan)
     return {
         "id": record.id,
         "sessionId": session,
@@ -143,6 +148,7 @@ def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
             "step": record.step,
             "messages": list(checkpoint.messages),
             "metadata": cast(JSONObject, record.metadata),
+            **more,
         },
         "subAgentStates": {},
         "metadata": {

@@ -58,6 +58,7 @@ class AgentSpec:
 
     Attributes:
         priced: its model has a price, so that what a run costs is known.
+        hooks: the names of the lifecycle hooks that it has.
     """
 
     name: str
@@ -66,6 +67,7 @@ class AgentSpec:
     tools: list[ToolSpec] = field(default_factory=list[ToolSpec])
     limits: Limits = field(default_factory=Limits)
     priced: bool = False
+    hooks: list[str] = field(default_factory=list[str])
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None: the model may call what does not exist."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from perdure.uap.plan_steps import PlanStep
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import Message
 from perdure.upp.tool_call import ToolExecution
@@ -23,6 +24,8 @@ class ExecutionState:
         usage: tokens of this run so far, over all steps.
         cycles: model calls of this run so far.
         done: the last step has ended; a strategy that is taken up again here only returns the turn.
+        reasoning: what react reasoned, one per step, oldest first. In a workflow long ones are previews.
+        plan: plan's steps; None before there is a plan.
     """
 
     step: int = 0
@@ -32,3 +35,5 @@ class ExecutionState:
     usage: TokenUsage = field(default_factory=empty_usage)
     cycles: int = 0
     done: bool = False
+    reasoning: list[str] = field(default_factory=list[str])
+    plan: list[PlanStep] | None = None

@@ -25,6 +25,7 @@ from perdure.activities import contracts
 from perdure.activities.begin_run import BeginRun
 from perdure.activities.border import to_application_error
 from perdure.activities.call_tool import CallTool
+from perdure.activities.call_user import CallUser
 from perdure.activities.convert import data_converter
 from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
@@ -111,6 +112,7 @@ def _activities(services: Services) -> dict[str, Callable[..., Any]]:
         contracts.BEGIN_RUN: BeginRun(services).begin_run,
         contracts.GENERATE: Generate(services).generate,
         contracts.CALL_TOOL: CallTool(services).call_tool,
+        contracts.CALL_USER: CallUser(services).call_user,
         contracts.RECORD: Record(services).record,
         contracts.END_RUN: EndRun(services).end_run,
     }

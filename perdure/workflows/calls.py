@@ -14,6 +14,8 @@ from perdure.activities.contracts import (
     BeginRunResult,
     CallToolInput,
     CallToolResult,
+    CallUserInput,
+    CallUserResult,
     EndRunInput,
     EndRunResult,
     GenerateInput,
@@ -30,6 +32,7 @@ _RETRY = RetryPolicy(
 _HEARTBEAT = timedelta(seconds=2)
 _LOCAL_TRY = timedelta(seconds=10)
 _MARGIN = timedelta(seconds=30)
+_HOOK_TIMEOUT = timedelta(hours=1)
 
 
 def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
@@ -52,6 +55,19 @@ def start_call_tool(call: CallToolInput) -> workflow.ActivityHandle[CallToolResu
         call,
         result_type=CallToolResult,
         start_to_close_timeout=timedelta(seconds=call.timeout_s) + _MARGIN,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
+    """Schedule a lifecycle hook; a worker that dies in it calls it again."""
+    return workflow.start_activity(
+        contracts.CALL_USER,
+        call,
+        result_type=CallUserResult,
+        start_to_close_timeout=_HOOK_TIMEOUT,
         heartbeat_timeout=_HEARTBEAT,
         retry_policy=_RETRY,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

@@ -16,8 +16,11 @@ from temporalio.exceptions import ActivityError
 
 from perdure.activities.border import from_failure
 from perdure.activities.contracts import (
+    AskInput,
     CallToolInput,
     CallToolResult,
+    CallUserInput,
+    CallUserResult,
     GenerateInput,
     GenerateResult,
     Progress,
@@ -26,12 +29,18 @@ from perdure.activities.contracts import (
 )
 from perdure.errors import SessionGone
 from perdure.uap.checkpoint import CheckpointRecord, MessageMark
-from perdure.uap.ids import answer_id, checkpoint_id, results_id, wait_id
+from perdure.uap.hooks import Hook
+from perdure.uap.ids import checkpoint_id, prompt_id, wait_id
 from perdure.uap.options import RunOptions
+from perdure.uap.plan_steps import PlanStep
 from perdure.uap.run_limits import check_next_step
+from perdure.uap.run_turn import run_turn
+from perdure.uap.scaffold import REASON, prompt_message
 from perdure.uap.state import ExecutionState
+from perdure.uap.strategy import PLAIN, Ask
+from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import AssistantMessage, ToolResultMessage, message_from_json
-from perdure.upp.timestamp import format_timestamp
+from perdure.upp.timestamp import format_timestamp, parse_timestamp
 from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolResult
 from perdure.upp.turn import Turn
@@ -86,6 +95,8 @@ class TemporalEffects:
         self.frame = frame
         self.boundary = begun
         self.open_answer: dict[str, Any] | None = None
+        self._reasoning = list(begun.reasoning)
+        self._data: JSONValue = None
         self.state = ExecutionState(
             step=begun.step,
             messages=[message_from_json(frame.input)],
@@ -93,6 +104,7 @@ class TemporalEffects:
             usage=TokenUsage.from_json(begun.usage) if begun.usage else empty_usage(),
             cycles=begun.cycles,
             done=begun.done,
+            plan=None if begun.plan is None else [PlanStep.from_json(item) for item in begun.plan],
         )
 
     def cancel_all(self) -> None:
@@ -110,15 +122,24 @@ class TemporalEffects:
         check_next_step(self._options, self.state, self.frame.run)
         self._parking.check_cancelled()
         self.state.step += 1
-        self._step = Step(self.state.step)
+        self._step = Step(self.state.step, position=self._position)
         self._outbox.add({"k": "step", "step": self.state.step})
+        await self.call_hook(Hook.STEP_START)
         return self.state.step
 
-    async def generate(self) -> AssistantMessage:
+    @property
+    def data(self) -> JSONValue:
+        """See `Effects.data`."""
+        return self._data
+
+    async def generate(self, ask: Ask = PLAIN) -> AssistantMessage:
         """See `Effects.generate`."""
         await self._parking.hold()
-        message = answer_id(self.frame.run, self._step.number)
-        self.open_answer = {"id": message, "position": self._position, "step": self._step.number}
+        run, step = self.frame.run, self._step.number
+        message = self._step.next_scaffold(run) if ask.scaffold else self._step.next_answer(run)
+        told = self._ask_input(ask, message)
+        position = self._position + bool(ask.prompt)
+        self.open_answer = None if ask.scaffold else {"id": message, "position": self._position, "step": step}
         call = GenerateInput(
             tenant=self._start.tenant,
             session=self._start.session,
@@ -126,49 +147,75 @@ class TemporalEffects:
             agent=self.frame.spec.name,
             node=self.frame.node,
             start=self.frame.start,
-            position=self._position,
+            position=position,
             epoch=self.frame.epoch,
-            step=self._step.number,
+            step=step,
             message=message,
-            results=results_id(self.frame.run, self._step.number),
-            adopted=self._step.number == self._adopted_step,
+            results=self._step.results,
+            adopted=step == self._adopted_step,
             pending=self._outbox.take(),
+            ask=told,
         )
         handle = calls.start_generate(call, timeout_s=self.frame.spec.limits.model_timeout_s)
         result = await self._finish(handle, call.pending)
         if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
             self._outbox.put_back(call.pending)
-        return self._take_answer(message, result)
+        answer = self._take_answer(call, result)
+        if ask.scaffold == REASON:
+            self._reasoning.append(message)
+            self.state.reasoning.append(answer.text)
+            await self.call_hook(Hook.REASON)
+        return answer
 
-    def _take_answer(self, message: str, result: GenerateResult) -> AssistantMessage:
+    def _ask_input(self, ask: Ask, message: str) -> AskInput | None:
+        if ask == PLAIN:
+            return None
+        return AskInput(
+            scaffold=ask.scaffold,
+            prompt=ask.prompt,
+            prompt_id=prompt_id(message) if ask.prompt else "",
+            at=format_timestamp(workflow.now()),
+            observe=ask.observe,
+            tools=ask.tools,
+            structure=ask.structure,
+        )
+
+    def _take_answer(self, call: GenerateInput, result: GenerateResult) -> AssistantMessage:
         self._check_kind(result.kind)
         if result.message is None:
             raise asyncio.CancelledError
         answer = cast(AssistantMessage, message_from_json(result.message))
         usage = TokenUsage.from_json(result.usage) if result.usage else empty_usage()
         self.open_answer = None
-        self._position += 1
+        self._position = call.position + 1
+        self._data = result.data
+        if call.ask is not None and call.ask.prompt:
+            at = parse_timestamp(call.ask.at)
+            self.state.messages.append(prompt_message(call.ask.prompt, id=call.ask.prompt_id, timestamp=at))
+            self._step.marks.append(MessageMark(call.ask.prompt_id, result.prompt_sha256))
         self.state.messages.append(answer)
         self.state.cycles += 1
         self.state.usage = aggregate_usage([self.state.usage, usage])
         self._step.usage = aggregate_usage([self._step.usage, usage])
-        self._step.marks.append(MessageMark(message, result.sha256))
-        self._step.args = list(result.args)
-        self._step.stored = result.stored
+        self._step.marks.append(MessageMark(call.message, result.sha256))
+        if call.ask is None or not call.ask.scaffold:
+            self._step.args = list(result.args)
+            self._step.stored = result.stored
         self._parking.check_cancelled()
         return answer
 
-    async def call_tools(self, message: AssistantMessage) -> ToolResultMessage:
+    async def call_tools(self, message: AssistantMessage, *, hooks: bool = False) -> ToolResultMessage:
         """See `Effects.call_tools`."""
-        tool_calls = list(message.tool_calls or [])
+        if hooks:
+            await self.call_hook(Hook.ACT)
+        tool_calls = [dataclasses.replace(call) for call in message.tool_calls or ()]  # one may stand there twice
         places = {id(call): place for place, call in enumerate(tool_calls)}
-        self.started = []
 
         async def run_one(call: ToolCall) -> CallToolResult:
             return await self._call_tool(places[id(call)], call)
 
         results = await execute_batch(tool_calls, run_one, self._is_sequential)
-        ident = results_id(self.frame.run, self._step.number)
+        ident = self._step.results
         closing = next((result.batch_sha256 for result in results if result.batch_sha256), "")
         self._step.marks.append(MessageMark(ident, closing))
         self._position += 1
@@ -177,6 +224,8 @@ class TemporalEffects:
         told = [ToolResult(call.tool_call_id, result.result, result.is_error) for call, result in pairs]
         answer = ToolResultMessage(told, id=ident, timestamp=workflow.now())
         self.state.messages.append(answer)
+        if hooks:
+            await self.call_hook(Hook.OBSERVE)
         return answer
 
     def _is_sequential(self, call: ToolCall) -> bool:
@@ -191,7 +240,7 @@ class TemporalEffects:
             run=self.frame.run,
             agent=self.frame.spec.name,
             step=self._step.number,
-            message=answer_id(self.frame.run, self._step.number),
+            message=self._step.message,
             index=index,
             args_sha256=self._step.args[index],
             effect=self._effect(call.tool_name),
@@ -212,7 +261,8 @@ class TemporalEffects:
 
     def _may_have_run(self, index: int) -> bool:
         before = self._started_before
-        return self._step.stored and self._step.number == self._adopted_step and (before is None or index in before)
+        known = before is None or self._step.call_place(index) in before
+        return self._step.stored and self._step.number == self._adopted_step and known
 
     def _effect(self, tool: str) -> str:
         spec = self.frame.spec.tool(tool)
@@ -223,7 +273,7 @@ class TemporalEffects:
     async def _run_call(self, request: CallToolInput) -> CallToolResult:
         await self._parking.hold()
         request = dataclasses.replace(request, pending=self._outbox.take())
-        self.started.append(request.index)
+        self.started.append(self._step.call_place(request.index))
         result = await self._finish(calls.start_call_tool(request), request.pending)
         if result.kind == "elsewhere":
             self._outbox.put_back(request.pending)
@@ -241,18 +291,12 @@ class TemporalEffects:
             "asked": {"tool": call.tool_name, "call": call.tool_call_id, "arguments": call.arguments},
         }
 
-    async def end_step(self, *, last: bool) -> None:
+    async def end_step(self, *, last: bool) -> bool:
         """See `Effects.end_step`. The record rides on the next activity."""
         self._parking.check_cancelled()
+        await self.call_hook(Hook.STEP_END)
         self.state.done = last
-        self.boundary = Progress(
-            step=self._step.number,
-            position=self._position,
-            usage=totals(self.state.usage),
-            cycles=self.state.cycles,
-            metadata=self.state.metadata,
-            done=last,
-        )
+        self.boundary = self._progress(self._step.number)
         record = CheckpointRecord(
             id=checkpoint_id(self.frame.run, self._step.number),
             run=self.frame.run,
@@ -268,16 +312,65 @@ class TemporalEffects:
             metadata=self.state.metadata,
             done=last,
             history_length=workflow.info().get_current_history_length(),
+            reasoning=self.boundary.reasoning,
+            plan=self.boundary.plan,
         )
         self._outbox.add({"k": "checkpoint", "r": record_json(record)})
         self.started = []
         while not last and self._gate.due_to_leave():
             self._gate.leave()
             await workflow.wait_condition(lambda: not self._gate.busy)
+        return await self.is_over()
+
+    async def is_over(self) -> bool:
+        """Whether the run ends at the boundary where it stands; an execution that takes it up there asks, too."""
+        outcome = await self.call_hook(Hook.STOP)
+        return outcome.stop or self.state.done
+
+    def _progress(self, step: int) -> Progress:
+        return Progress(
+            step=step,
+            position=self._position,
+            usage=totals(self.state.usage),
+            cycles=self.state.cycles,
+            metadata=self.state.metadata,
+            done=self.state.done,
+            reasoning=list(self._reasoning),
+            plan=None if self.state.plan is None else [item.to_json() for item in self.state.plan],
+        )
+
+    async def call_hook(self, hook: Hook, error: dict[str, Any] | None = None) -> CallUserResult:
+        """Call a hook of the agent in a worker, if it has it; what it left in the metadata counts."""
+        if hook.value not in self.frame.spec.hooks:
+            return CallUserResult(metadata=self.state.metadata)
+        run, step = self.frame.run, self._step.number
+        call = CallUserInput(
+            tenant=self._start.tenant,
+            session=self._start.session,
+            run=run,
+            agent=self.frame.spec.name,
+            hook=hook.value,
+            step=step,
+            node=self.frame.node,
+            start=self.frame.start,
+            position=self._position,
+            epoch=self.frame.epoch,
+            step_position=self._step.position,
+            message=self._step.message,
+            results=self._step.results,
+            scaffold=self._step.scaffold,
+            progress=self._progress(step),
+            error=error,
+        )
+        outcome = await self._finish(calls.start_call_user(call), [])
+        self.state.metadata = dict(outcome.metadata)
+        self._position += outcome.added
+        return outcome
 
     def turn(self) -> Turn:
         """See `Effects.turn`."""
-        return Turn(list(self.state.messages), list(self.state.tool_executions), self.state.usage, self.state.cycles)
+        state = self.state
+        return run_turn(state.messages, state.tool_executions, state.usage, state.cycles)
 
     def _check_kind(self, kind: str) -> None:
         if kind == "gone":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -21,6 +21,7 @@ from perdure.activities.border import describe, from_failure, to_application_err
 from perdure.activities.contracts import BeginRunInput, Carried, EndRunInput, RunFrame, SessionInput
 from perdure.errors import PerdureError, SessionGone, StrategyError
 from perdure.uap.events import run_event
+from perdure.uap.hooks import Hook
 from perdure.uap.ids import checkpoint_id
 from perdure.uap.options import RunOptions
 from perdure.uap.run_limits import check_start
@@ -149,29 +150,48 @@ class SessionWorkflow:
         self, frame: RunFrame, effects: TemporalEffects, parking: Parking
     ) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
-        if effects.state.done:  # taken over between its last step and its end
-            return "completed", None
-        error: dict[str, Any] | None = None
-        try:
-            check_start(RunOptions.from_json(frame.options), frame.spec)
-            await parking.resume_carried()
-            strategy = strategies.build(frame.spec.strategy)
-            await strategy.execute(self._context(frame, effects))
-            status = "completed"
-        except SessionGone:
-            raise
-        except asyncio.CancelledError:
-            status = "cancelled"
-        except FailureError as failure:
-            status, error = "failed", describe(from_failure(failure))
-        except PerdureError as failure:
-            status, error = "failed", describe(failure)
-        except Exception as failure:  # noqa: BLE001 - whatever a strategy raises ends its run, typed
-            text = f"{type(failure).__name__}: {failure}"
-            status, error = "failed", describe(StrategyError(text, code=type(failure).__name__))
+        status, error = await self._outcome_of(self._strategy(frame, effects, parking))
+        if status == "failed" and not self.cancelled:
+            status, error = await self._outcome_of(self._on_error(effects, error or {}))
         if status != "completed" and self.cancelled:
             return "cancelled", None
         return status, error
+
+    async def _strategy(self, frame: RunFrame, effects: TemporalEffects, parking: Parking) -> dict[str, Any] | None:
+        if not effects.state.done:  # else taken over between its last step and its end
+            check_start(RunOptions.from_json(frame.options), frame.spec)
+            await parking.resume_carried()
+            strategy = strategies.build(frame.spec.strategy)
+            if effects.state.step == 0 or not await effects.is_over():
+                await strategy.execute(self._context(frame, effects))
+        await effects.call_hook(Hook.COMPLETE)
+        return None
+
+    async def _on_error(self, effects: TemporalEffects, error: dict[str, Any]) -> dict[str, Any] | None:
+        """Ask `on_error` for a turn in place of the failure; without one the failure stands."""
+        outcome = await effects.call_hook(Hook.ERROR, error)
+        if not outcome.turned:
+            return error
+        await effects.call_hook(Hook.COMPLETE)
+        return None
+
+    @staticmethod
+    async def _outcome_of(work: Coroutine[Any, Any, dict[str, Any] | None]) -> tuple[str, dict[str, Any] | None]:
+        """What work comes to: completed, or failed with what it returned or raised, or cancelled."""
+        try:
+            error = await work
+        except SessionGone:
+            raise
+        except asyncio.CancelledError:
+            return "cancelled", None
+        except FailureError as failure:
+            return "failed", describe(from_failure(failure))
+        except PerdureError as failure:
+            return "failed", describe(failure)
+        except Exception as failure:  # noqa: BLE001 - whatever a strategy raises ends its run, typed
+            text = f"{type(failure).__name__}: {failure}"
+            return "failed", describe(StrategyError(text, code=type(failure).__name__))
+        return ("completed", None) if error is None else ("failed", error)
 
     @staticmethod
     def _context(frame: RunFrame, effects: TemporalEffects) -> ExecutionContext:

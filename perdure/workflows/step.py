@@ -8,8 +8,12 @@ from typing import Any
 
 from perdure.activities.contracts import CallToolResult
 from perdure.uap.checkpoint import CheckpointRecord, MessageMark
+from perdure.uap.ids import answer_id, results_id, scaffold_id
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.usage import TokenUsage, empty_usage
+
+_MOST_CALLS = 100_000
+_LEFT_OUT = ("reasoning", "plan")  # where a strategy has none of it
 
 
 @dataclass(slots=True)
@@ -22,6 +26,12 @@ class Step:
         marks: messages it has made.
         args: sha256 of the arguments of each of its tool calls.
         stored: its answer had been stored before, by another execution or attempt, so its calls may have run.
+        position: messages of the node before it.
+        answers: how many answers it has so far.
+        scaffolds: how many of its strategy's own it has so far.
+        message: id of the answer in hand, and
+        results: of its tool-result message.
+        scaffold: id of the last answer of the strategy's own.
     """
 
     number: int
@@ -29,6 +39,29 @@ class Step:
     marks: list[MessageMark] = field(default_factory=list[MessageMark])
     args: list[str] = field(default_factory=list[str])
     stored: bool = False
+    position: int = 0
+    answers: int = 0
+    scaffolds: int = 0
+    message: str = ""
+    results: str = ""
+    scaffold: str = ""
+
+    def next_answer(self, run: str) -> str:
+        """Go on to the next answer, and return its id."""
+        self.message = answer_id(run, self.number, self.answers)
+        self.results = results_id(run, self.number, self.answers)
+        self.answers += 1
+        return self.message
+
+    def next_scaffold(self, run: str) -> str:
+        """Go on to the next answer of the strategy's own, and return its id."""
+        self.scaffold = scaffold_id(run, self.number, self.scaffolds)
+        self.scaffolds += 1
+        return self.scaffold
+
+    def call_place(self, index: int) -> int:
+        """A tool call's place among all of the step."""
+        return (self.answers - 1) * _MOST_CALLS + index
 
 
 def totals(usage: TokenUsage) -> dict[str, Any]:
@@ -38,7 +71,8 @@ def totals(usage: TokenUsage) -> dict[str, Any]:
 
 def record_json(record: CheckpointRecord) -> dict[str, Any]:
     """A checkpoint's record as it travels and is stored."""
-    return dataclasses.asdict(record)
+    made = dataclasses.asdict(record)
+    return {name: value for name, value in made.items() if value or name not in _LEFT_OUT}
 
 
 def tool_execution(call: ToolCall, result: CallToolResult) -> ToolExecution:

@@ -20,6 +20,7 @@ from temporalio.client import WorkflowHandle, WorkflowHistory
 
 from perdure.activities.contracts import CANCEL, PAUSE, SESSION, WAKE, SessionInput
 from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.runtime.temporal import is_open
 from perdure.store.waits import open_waits
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
@@ -28,6 +29,8 @@ from tests.integration.test_kills import finish, settle_waits, spec, submit
 
 FOLDER = Path(__file__).parent / "histories"
 RECORDER = "recorder"
+AGENTS = "tests.integration.agents:app"
+HOOKED = "tests.integration.hooked_agents:app"
 ENDED_BY_HAND = "by hand"
 GARBAGE: list[Any] = [7, "text", [1], {"id": 1}, {"run": []}, b"\x00\xff", "\ud800"]
 
@@ -35,9 +38,9 @@ Scenario: TypeAlias = Callable[[Stack, Sessions], Awaitable[RunHandle]]
 
 
 @asynccontextmanager
-async def worker(stack: Stack, **environment: str) -> AsyncGenerator[WorkerProcess, None]:
+async def worker(stack: Stack, app: str = AGENTS, **environment: str) -> AsyncGenerator[WorkerProcess, None]:
     """A worker of its own, dead at the end: all serve one task queue."""
-    process = WorkerProcess(stack, **environment).wait_ready()
+    process = WorkerProcess(stack, app, **environment).wait_ready()
     try:
         yield process
     finally:
@@ -278,7 +281,55 @@ async def adopted(stack: Stack, sessions: Sessions) -> RunHandle:
     return handle
 
 
+async def finish_all(sessions: Sessions, handle: RunHandle) -> None:
+    """Wait until the execution is closed too: the next scenario's worker does not serve its agent."""
+    await finish(sessions, handle)
+
+    async def closed() -> bool:
+        return not await is_open(sessions.client, SessionKey(sessions.tenant, handle.session))
+
+    await eventually(closed, what="the end of the execution")
+
+
+async def reasons_with_hooks(stack: Stack, sessions: Sessions) -> RunHandle:
+    """React with every hook; the stop condition ends it."""
+    async with worker(stack, HOOKED):
+        spec_ = {"name": RECORDER, "rounds": 3, "stop": 2}
+        handle = await sessions.submit("thinker", json.dumps(spec_))
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def recovers_by_hook(stack: Stack, sessions: Sessions) -> RunHandle:
+    """on_error returns a turn."""
+    async with worker(stack, HOOKED):
+        spec_ = {"name": RECORDER, "rounds": 3, "fail": 2, "recover": True}
+        handle = await sessions.submit("thinker", json.dumps(spec_))
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def plans(stack: Stack, sessions: Sessions) -> RunHandle:
+    """A plan of two steps, the first with two rounds of tools."""
+    async with worker(stack, HOOKED):
+        handle = await sessions.submit("planner", "Go.")
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def reasons_over_executions(stack: Stack, sessions: Sessions) -> RunHandle:
+    """React with hooks, continued as new."""
+    async with worker(stack, HOOKED, PERDURE_CONTINUE_AS_NEW_EVENTS="120"):
+        handle = await sessions.submit("thinker", json.dumps({"name": RECORDER, "rounds": 4}))
+        await finish_all(sessions, handle)
+    return handle
+
+
 SCENARIOS: list[Scenario] = [
+    reasons_with_hooks,
+    recovers_by_hook,
+    plans,
+    reasons_over_executions,
     one_answer,
     tools_and_barriers,
     paused_and_resumed,

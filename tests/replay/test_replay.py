@@ -30,6 +30,7 @@ ENDS = {
     "continues_as_new.1": "CONTINUED_AS_NEW",
     "continues_as_new.2": "CONTINUED_AS_NEW",
     "continues_as_new_while_parked.1": "CONTINUED_AS_NEW",
+    "reasons_over_executions.1": "CONTINUED_AS_NEW",
 }
 STATUSES = {
     "cancelled_by_temporal.1": ["cancelled"],
@@ -105,6 +106,7 @@ CHANGES = [
     ("paused_and_resumed.1", '"signalName":"pause"', '"signalName":"nothing"'),
     ("cancelled_during_a_tool.1", '"signalName":"cancel"', '"signalName":"wake"'),
     ("client_tool_answered.1", '"signalName":"answer"', '"signalName":"wake"'),
+    ("reasons_with_hooks.1", f'"{contracts.CALL_USER}"', '"perdure.call_nobody"'),
 ]
 
 

@@ -8,8 +8,10 @@ from perdure.errors import StrategyError
 from perdure.uap.spec import StrategySpec
 from perdure.uap.strategy import ExecutionStrategy
 from perdure.workflows.strategies.loop import Loop
+from perdure.workflows.strategies.plan import Plan
+from perdure.workflows.strategies.react import React
 
-STRATEGIES: dict[str, Callable[..., ExecutionStrategy]] = {"loop": Loop}
+STRATEGIES: dict[str, Callable[..., ExecutionStrategy]] = {"loop": Loop, "react": React, "plan": Plan}
 """What builds each strategy from its options, by the name that frozen specs carry."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from perdure.errors import InvalidInput
 from perdure.uap.strategy import ExecutionContext
 from perdure.upp.errors import ErrorCode, Modality, UPPError
 from perdure.upp.turn import Turn
+from perdure.workflows.strategies.whole_number import check_whole_number
 
 
 class Loop:
@@ -28,26 +28,28 @@ class Loop:
         return {"max_iterations": self.max_iterations}
 
     async def execute(self, context: ExecutionContext) -> Turn:
-        """Run until an answer without tool calls.
+        """Run until an answer without tool calls, or until the stop condition says so.
 
         Raises:
             UPPError: INVALID_REQUEST when the limit is met with tool calls open, as UPP's own tool loop has it.
         """
         effects, state = context.effects, context.state
-        while not state.done:
+        ended = state.done
+        while not ended:
             if 0 < self.max_iterations < state.step:
-                raise UPPError(
-                    f"Tool execution exceeded maximum iterations ({self.max_iterations})",
-                    ErrorCode.INVALID_REQUEST,
-                    "perdure",
-                    Modality.LLM,
-                )
+                raise too_many_rounds(self.max_iterations)
             step = await effects.start_step()
             answer = await effects.generate()
             if answer.has_tool_calls and step <= self.max_iterations:
                 await effects.call_tools(answer)
-            await effects.end_step(last=not answer.has_tool_calls or self.max_iterations == 0)
+            ended = await effects.end_step(last=not answer.has_tool_calls or self.max_iterations == 0)
         return effects.turn()
+
+
+def too_many_rounds(limit: int) -> UPPError:
+    """The error of UPP's tool loop at its limit."""
+    text = f"Tool execution exceeded maximum iterations ({limit})"
+    return UPPError(text, ErrorCode.INVALID_REQUEST, "perdure", Modality.LLM)
 
 
 def loop(*, max_iterations: int = 10) -> Loop:
@@ -59,7 +61,5 @@ def loop(*, max_iterations: int = 10) -> Loop:
     Raises:
         InvalidInput: not a whole number of at least 0.
     """
-    given = cast(object, max_iterations)
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise InvalidInput(f"max_iterations is {max_iterations!r}; it must be a whole number of at least 0")
+    check_whole_number("max_iterations", max_iterations, 0)
     return Loop(max_iterations=max_iterations)

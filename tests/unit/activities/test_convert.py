@@ -45,6 +45,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "dict[str, Any]": json_objects(),
     "dict[str, Any] | None": st.none() | json_objects(),
     "list[dict[str, Any]]": st.lists(json_objects(), max_size=2),
+    "list[dict[str, Any]] | None": st.none() | st.lists(json_objects(), max_size=2),
     "list[str]": st.lists(texts(), max_size=2),
     "list[int] | None": st.none() | st.lists(st.integers(), max_size=2),
 }

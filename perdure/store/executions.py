@@ -1,0 +1,40 @@
+"""What became of tool calls, as UPP's records of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.store.database import Database
+from perdure.store.messages import StoredMessage
+from perdure.store.payloads import read_payloads
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import loads
+from perdure.upp.messages import AssistantMessage
+from perdure.upp.tool_call import ToolExecution
+
+
+async def read_executions(
+    database: Database, key: SessionKey, run: str, messages: Sequence[StoredMessage]
+) -> list[ToolExecution]:
+    """The records of the tool calls that these messages of a run asked for, in call order; of those that were run."""
+    sql = (
+        "select message_id, index, is_error, result_sha256, duration_ms from perdure.tool_calls "
+        "where tenant_id = $1 and session_id = $2 and run_id = $3 and state = 'done' and duration_ms is not null"
+    )
+    async with database.driver() as connection:
+        rows = await connection.fetch(sql, key.tenant, key.session, run)
+    results = await read_payloads(database, key, [row["result_sha256"] for row in rows])
+    known = {(row["message_id"], row["index"]): row for row in rows}
+    executions: list[ToolExecution] = []
+    for item in messages:
+        calls = item.message.tool_calls if isinstance(item.message, AssistantMessage) else None
+        for index, call in enumerate(calls or []):
+            row = known.get((item.id, index))
+            if row is not None:
+                result = loads(results[row["result_sha256"]])
+                executions.append(
+                    ToolExecution(
+                        call.tool_name, call.tool_call_id, call.arguments, result, row["is_error"], row["duration_ms"]
+                    )
+                )
+    return executions
