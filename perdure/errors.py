@@ -17,6 +17,7 @@ PerdureError
 │   ├── OutcomeUnknown      a tool may or may not have had its effect
 │   ├── StrategyError       the strategy's own code raised
 │   ├── RunCancelled        the run was cancelled
+│   ├── GuardrailRejected   a guardrail rejected the input or the answer
 │   └── DamagedSession      a stored body does not have the hash that history names
 ├── ProtocolError           a wire protocol's error; has the protocol's code
 ├── ServerError             something that Perdure needs is missing
@@ -115,6 +116,10 @@ class StrategyError(RunError):
 
 class RunCancelled(RunError):
     """The run was cancelled before it had an answer."""
+
+
+class GuardrailRejected(RunError):
+    """A guardrail rejected the input (code "input_rejected") or the answer (code "output_rejected") of a run."""
 
 
 class DamagedSession(RunError):

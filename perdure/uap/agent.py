@@ -9,8 +9,10 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 
 from perdure.errors import InvalidInput
 from perdure.uap import host
+from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.ids import derive_id, is_uuid4, new_id
+from perdure.uap.middleware import Middleware
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
 from perdure.upp.messages import Message, UserMessage
@@ -55,6 +57,7 @@ class Agent:
         description: one line for people and for parent agents.
         config: how the model's provider is reached; it stays in this process and is never stored.
         strategy: its lifecycle hooks.
+        middleware: what surrounds its runs, outermost first.
     """
 
     id: str
@@ -67,6 +70,7 @@ class Agent:
     description: str | None = None
     config: ProviderConfig | None = None
     strategy: AgentStrategy = field(default_factory=AgentStrategy)
+    middleware: tuple[Middleware, ...] = ()
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name, or None."""
@@ -113,14 +117,35 @@ class Agent:
         history, message = _overload(first, second)
         return await host.current().run(self, history, message, options or RunOptions())
 
+    @overload
+    def stream(self, input: str | Message, /, *, options: RunOptions | None = None) -> AgentStreamResult: ...
+    @overload
+    def stream(
+        self, history: History, input: str | Message, /, *, options: RunOptions | None = None
+    ) -> AgentStreamResult: ...
+    def stream(
+        self, first: History | str | Message, second: str | Message | None = None, /, *,
+        options: RunOptions | None = None,
+    ) -> AgentStreamResult:  # fmt: skip
+        """Do what `run` does, with events as it goes. Nothing happens before the result is read. Source: UAP-1.0 section 4.3.
+
+        The run is carried out where `run` would be: in process, or durable inside `async with connect()`, whose block
+        must then last until the stream has been read.
+
+        Raises:
+            InvalidInput: the arguments are not (input) or (history, input). What `run` raises is raised by reading.
+        """
+        history, message = _overload(first, second)
+        return host.current().stream(self, history, message, options or RunOptions())
+
 
 def _overload(first: History | str | Message, second: str | Message | None) -> tuple[list[Message], Message]:
     if second is None:
         if not isinstance(first, str | Message):
-            raise InvalidInput("run(history) lacks the input: call run(history, input)")
+            raise InvalidInput("a history alone lacks the input: give (history, input)")
         return [], _message(first)
     if isinstance(first, str | Message):
-        raise InvalidInput("run(history, input) takes a list of messages or a Thread first")
+        raise InvalidInput("(history, input) takes a list of messages or a Thread first")
     messages = first.messages if isinstance(first, Thread) else first
     return list(messages), _message(second)
 
@@ -141,6 +166,7 @@ def agent(
     params: Mapping[str, Any] | None = None,
     config: ProviderConfig | None = None,
     strategy: AgentStrategy | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> Agent:
     """Define an agent. Source: UAP-1.0 section 4.1.
 
@@ -156,6 +182,7 @@ def agent(
         params: model parameters, passed on as they are.
         config: how the model's provider is reached, over what the model's own reference says.
         strategy: lifecycle hooks.
+        middleware: what surrounds each run, outermost first; see `perdure.middleware`.
 
     Raises:
         InvalidInput: a name, id or tool that cannot be used.
@@ -168,6 +195,7 @@ def agent(
     if not isinstance(cast(object, model), ModelReference):
         raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
     _check_tools(tools)
+    _check_middleware(middleware)
     model.bind().check(tools, None)
     chosen = execution or StrategySpec()
     return Agent(
@@ -181,7 +209,16 @@ def agent(
         description=description,
         config=model.config if config is None else config.over(model.config),
         strategy=strategy or AgentStrategy(),
+        middleware=tuple(middleware),
     )
+
+
+def _check_middleware(middleware: Sequence[Middleware]) -> None:
+    for item in middleware:
+        if not isinstance(cast(object, item), Middleware):
+            raise InvalidInput(
+                f"{item!r:.80} is not middleware; make a subclass of Middleware, or use perdure.middleware"
+            )
 
 
 def _check_tools(tools: Sequence[Tool]) -> None:

@@ -8,6 +8,19 @@ from perdure.errors import InvalidInput, UnknownAgent
 from perdure.uap.agent import Agent
 
 
+def refuse_middleware(agent: Agent) -> None:
+    """Refuse an agent whose middleware a durable run would pass over.
+
+    Raises:
+        InvalidInput: it has some.
+    """
+    if agent.middleware:
+        raise InvalidInput(
+            f"agent {agent.name!r} has middleware, which surrounds runs in process only; no worker runs it yet. Leave it "
+            "out of the App, or its middleware out of the agent"
+        )
+
+
 class App:
     """The agents of one deployment. `perdure worker module:app` serves them."""
 
@@ -15,7 +28,7 @@ class App:
         """Collect agents.
 
         Raises:
-            InvalidInput: an agent without a name, or two of one name.
+            InvalidInput: an agent without a name, two of one name, or one with middleware.
         """
         self._agents: dict[str, Agent] = {}
         for item in agents:
@@ -23,6 +36,7 @@ class App:
                 raise InvalidInput("an agent that an App serves needs a name: agent(name=..., ...)")
             if item.name in self._agents:
                 raise InvalidInput(f"two agents are named {item.name!r}; names must differ")
+            refuse_middleware(item)
             self._agents[item.name] = item
 
     def __iter__(self) -> Iterator[Agent]:

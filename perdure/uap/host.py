@@ -1,4 +1,4 @@
-"""The port through which `agent.run()` reaches whatever runs it.
+"""The port through which `agent.run()` and `agent.stream()` reach whatever runs it.
 
 `connect()` installs the durable host; without one the in-process host serves, which the front door installs. So nothing
 here imports a host.
@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 from perdure.errors import ServerError
+from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.options import RunOptions
 from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
@@ -27,6 +28,12 @@ class Host(Protocol):
         """Run `agent` on one message after `history` and return the turn."""
         ...
 
+    def stream(
+        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+    ) -> AgentStreamResult:
+        """The same run, to be read as it goes; it begins when it is first read. What fails it is raised there."""
+        ...
+
 
 _default: list[Host] = []
 _connected: ContextVar[Host | None] = ContextVar("perdure_host", default=None)
@@ -39,7 +46,7 @@ def install_default(host: Host) -> None:
 
 @contextmanager
 def connected(host: Host) -> Generator[None]:
-    """Make `host` serve `agent.run()` in this context and the tasks that start in it."""
+    """Make `host` serve `agent.run()` and `agent.stream()` in this context and the tasks that start in it."""
     token = _connected.set(host)
     try:
         yield

@@ -19,13 +19,9 @@ from tests.integration.test_hooks import LAST, STEP
 
 APP = "tests.integration.hooked_agents:app"
 POINTS = [
-    "generate.bought#1",  # reasoning, lost
     "generate.stored#1",  # reasoning, stored with its prompt
     "generate.storing#2",  # an action
-    "call_user.begun#2",
-    "call_user.called#5",
-    "call_user.called#6",  # the stop condition
-    "call_user.reporting#1",
+    "call_user.called#5",  # on_step_end
     "end_run.storing",
 ]
 

@@ -20,6 +20,7 @@ from perdure.store.events import Event
 from perdure.store.runs import RunRow
 from perdure.store.waits import WaitRow
 from perdure.uap.agent import Agent
+from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.host import Host
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import StrategySpec
@@ -247,6 +248,11 @@ class Recording:
     """A host of the user's own, as a test may have one."""
 
     async def run(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> Turn:
+        raise NotImplementedError
+
+    def stream(
+        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+    ) -> AgentStreamResult:
         raise NotImplementedError
 
 

@@ -11,6 +11,7 @@ import pytest
 from perdure.errors import InvalidInput
 from perdure.uap import host
 from perdure.uap.agent import Agent, agent
+from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.ids import derive_id, is_uuid4
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import Limits, StrategySpec, ToolSpec
@@ -47,6 +48,11 @@ class Listening:
     async def run(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> Turn:
         self.asked.append((list(history), message, options))
         return Turn([message, AssistantMessage("heard")], [], empty_usage(), 1)
+
+    def stream(
+        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+    ) -> AgentStreamResult:
+        raise AssertionError("nobody here streams")
 
 
 def test_the_id_comes_from_the_name() -> None:

@@ -7,6 +7,7 @@ import pytest
 from perdure.errors import InvalidInput, UnknownAgent
 from perdure.uap.agent import agent
 from perdure.uap.app import App
+from perdure.uap.middleware import Middleware
 from perdure.upp.providers.scripted import scripted
 
 MODEL = scripted(["hello"])
@@ -39,3 +40,10 @@ def test_an_unknown_agent_is_refused_with_those_there_are(names: list[str], show
     app = App(agents=[agent(name=name, model=MODEL) for name in names])
     with pytest.raises(UnknownAgent, match=f"no agent is named 'c'; this app has {shown}"):
         app.agent("c")
+
+
+def test_an_agent_with_middleware_is_not_served() -> None:
+    """A durable run would pass over it without a word."""
+    guarded = agent(name="guarded", model=MODEL, middleware=[Middleware()])
+    with pytest.raises(InvalidInput, match="'guarded' has middleware, which surrounds runs in process only"):
+        App([guarded])

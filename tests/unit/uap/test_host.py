@@ -10,6 +10,7 @@ import pytest
 from perdure.errors import ServerError
 from perdure.uap import host
 from perdure.uap.agent import Agent
+from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.options import RunOptions
 from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
@@ -19,6 +20,11 @@ class Fake:
     """A host that runs nothing."""
 
     async def run(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> Turn:
+        raise NotImplementedError
+
+    def stream(
+        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+    ) -> AgentStreamResult:
         raise NotImplementedError
 
 

@@ -1,0 +1,103 @@
+"""Durable runs as streams: followed through their event log, cancelled when their reader leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from perdure.errors import RunCancelled, ServerError
+from perdure.runtime.agent_events import AgentEvents, OpenAnswer
+from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.store.database import Database
+from perdure.store.executions import read_executions
+from perdure.store.messages import read_messages
+from perdure.store.runs import RunRow
+from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult, is_aborted
+from perdure.uap.partial_turn import partial_answer, partial_turn
+from perdure.upp.event_flow import Flow
+from perdure.upp.messages import Message
+from perdure.upp.turn import Turn
+from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
+
+Submit: TypeAlias = Callable[[], Coroutine[Any, Any, RunHandle]]
+
+_CANCEL_SECONDS = 10.0
+
+
+class RunStreams:
+    """The streams that are read through one connection."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        """Follow and cancel runs through `sessions`."""
+        self._sessions = sessions
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def open(self, submit: Submit, agent_id: str, message: Message) -> AgentStreamResult:
+        """The stream of a run that is submitted when the stream is first read.
+
+        Args:
+            submit: hands the input in; called once.
+            agent_id: whose events they are.
+            message: the input.
+        """
+        return AgentStreamResult(lambda flow: self._work(flow, submit, agent_id, message), [message])
+
+    async def close(self) -> None:
+        """Let runs be cancelled whose readers left; end the other streams. Their runs go on."""
+        await asyncio.sleep(0)  # an iteration that was left just now aborts in the loop's next round
+        await asyncio.gather(*(task for task in self._tasks if task.cancelling()), return_exceptions=True)
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _work(self, flow: Flow[AgentStreamEvent], submit: Submit, agent_id: str, message: Message) -> Turn:
+        task = asyncio.current_task()
+        assert task is not None, "a stream's work is a task"
+        self._tasks.add(task)
+        submitted = asyncio.create_task(submit(), name="submit")  # not cut off half way: the run could not be cancelled
+        answer = OpenAnswer()
+        try:
+            handle = await asyncio.shield(submitted)
+            events = AgentEvents(self._sessions.database, handle.accepted.key, handle.id, agent_id)
+            async with contextlib.aclosing(handle.events()) as rows:
+                async for row in rows:
+                    given = await events.read(row)
+                    answer = events.answer
+                    if given:
+                        await flow.send(given)
+            return await handle.result()
+        except asyncio.CancelledError:
+            if self._closed:
+                raise ServerError("the connection was closed before the stream was read; the run goes on") from None
+            if not is_aborted():
+                raise RunCancelled("the stream was cancelled from within") from None
+            return await self._cancel(await submitted, answer, message)
+        finally:
+            self._tasks.discard(task)
+
+    async def _cancel(self, handle: RunHandle, answer: OpenAnswer, message: Message) -> Turn:
+        """Cancel the run; the turn of what is stored of it. A run that ended before is what it came to."""
+        await self._sessions.cancel(handle.session, run=handle.id, wait_s=_CANCEL_SECONDS)
+        row = await handle.status()
+        if row.status in ("completed", "failed"):
+            return await handle.result()
+        return await _partial_turn(self._sessions.database, row, answer, message)
+
+
+async def _partial_turn(database: Database, run: RunRow, answer: OpenAnswer, message: Message) -> Turn:
+    """What there is of a run that was cancelled, or will be as soon as a worker is there."""
+    if run.node is None or run.start_position is None:
+        return partial_turn([message], [], empty_usage(), 0)
+    stored = await read_messages(database, run.key, run.node, first=run.start_position, discarded=True)
+    own = [item for item in stored if item.run == run.id]
+    messages = [item.message for item in own]
+    text = "".join(answer.text)
+    if text.strip() and answer.message not in {item.id for item in own}:
+        messages.append(partial_answer(text))
+    executions = await read_executions(database, run.key, run.id, own)
+    usage = aggregate_usage([TokenUsage.from_json(item.usage) for item in own if item.usage])
+    return partial_turn(messages, executions, usage, run.cycles)

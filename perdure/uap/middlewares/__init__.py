@@ -1,0 +1,1 @@
+"""The middleware that comes with Perdure; `perdure.middleware` is its front door."""
