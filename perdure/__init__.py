@@ -16,16 +16,45 @@ if TYPE_CHECKING:
     from perdure.runtime.connect import connect
     from perdure.uap.agent import agent
     from perdure.uap.app import App
+    from perdure.uap.conversations import ask, query
+    from perdure.uap.session import Session, session
+    from perdure.uap.session_checkpoints import Checkpoint
+    from perdure.uap.thread_node import ThreadNode
+    from perdure.uap.thread_tree import ThreadTree
 
-__all__ = ["App", "agent", "connect"]
+__all__ = [
+    "App",
+    "Checkpoint",
+    "Session",
+    "ThreadNode",
+    "ThreadTree",
+    "agent",
+    "ask",
+    "connect",
+    "query",
+    "session",
+]
 
-_HOME = {"App": "perdure.uap.app", "agent": "perdure.uap.agent", "connect": "perdure.runtime.connect"}
+_HOME = {
+    "App": "perdure.uap.app",
+    "Checkpoint": "perdure.uap.session_checkpoints",
+    "Session": "perdure.uap.session",
+    "ThreadNode": "perdure.uap.thread_node",
+    "ThreadTree": "perdure.uap.thread_tree",
+    "agent": "perdure.uap.agent",
+    "ask": "perdure.uap.conversations",
+    "connect": "perdure.runtime.connect",
+    "query": "perdure.uap.conversations",
+    "session": "perdure.uap.session",
+}
+_RUNS = frozenset({"agent", "ask", "query", "session", "Session"})
+"""What runs agents, and so needs a host."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'perdure' has no attribute {name!r}")
-    if name == "agent":
+    if name in _RUNS:
         host, here = import_module("perdure.uap.host"), import_module("perdure.inprocess")
         host.install_default(here.InProcessHost())
     return getattr(import_module(_HOME[name]), name)
