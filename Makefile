@@ -6,6 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SMOKE := dist/smoke
 ARGS ?=
+JOBS ?= 2
 
 export PERDURE_TEST_SCALE ?= 0.05
 
@@ -31,9 +32,9 @@ check: install
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/test_layout.py tests/unit/test_compose.py
 
-# ARGS goes to pytest: make test ARGS="tests/unit -k inbox"
+# ARGS goes to pytest: make test ARGS="tests/unit -k inbox". Two processes, a file of tests in one; each with its own servers.
 test: install
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 # The same tests at full count, for hours; then that each listed one-line break is noticed by its test.
 soak: install

@@ -15,7 +15,7 @@ def test_a_run_id_is_taken_as_people_write_it() -> None:
     assert checked_run_id(f" {run.upper()} ") == run
 
 
-@pytest.mark.parametrize("text", ["", "x" * 300, "🦀", "a\x00b", str(uuid.uuid1())])
+@pytest.mark.parametrize("text", ["", "x" * 300, "🦀", "a\x00b", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"])
 def test_what_no_run_can_have_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not a UUIDv4") as refused:
         checked_run_id(text)

@@ -168,7 +168,11 @@ async def test_run_takes_an_input() -> None:
     assert (second, limited) == (QUESTION, RunOptions(max_steps=2))
 
 
-@pytest.mark.parametrize("history", [HISTORY, tuple(HISTORY), Thread(HISTORY), [], Thread()], ids=str)
+@pytest.mark.parametrize(
+    "history",
+    [HISTORY, tuple(HISTORY), Thread(HISTORY), [], Thread()],
+    ids=["list", "tuple", "thread", "empty", "empty thread"],
+)
 async def test_run_takes_a_history_and_an_input(history: list[Message] | Thread) -> None:
     """A list or a thread comes first, and stays as it is."""
     listening = Listening()

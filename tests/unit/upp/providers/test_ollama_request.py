@@ -108,7 +108,7 @@ def test_a_users_own_text_is_never_cut() -> None:
         (AssistantMessage([], []), {"role": "assistant", "content": ""}),
         (ToolResultMessage([ToolResult("c", "")]), {"role": "tool", "content": ""}),
     ],
-    ids=str,
+    ids=["empty", "blank", "reasoning", "blank reasoning", "no calls", "results"],
 )
 def test_blank_messages_are_messages(message: Message, expected: JSONObject) -> None:
     """Ollama takes messages without text; dropping one would change the conversation."""
