@@ -86,6 +86,7 @@ async def _run(order: _Order, *, wait: bool, as_json: bool) -> int:
         if not wait:
             _show_accepted(handle, as_json=as_json)
             return exits.OK
+        say(f"run {handle.id} of session {handle.session}")
         if not as_json:
             return await _watch(handle)
         row = await _follow(handle, Transcript(_nowhere, _nowhere))
@@ -107,7 +108,6 @@ def _show_accepted(handle: RunHandle, *, as_json: bool) -> None:
 
 
 async def _watch(handle: RunHandle) -> int:
-    say(f"run {handle.id} of session {handle.session}")
     if handle.accepted.paused:
         say(f"the session is paused; `perdure sessions resume {handle.session}` lets the run begin")
     row = await _follow(handle, Transcript(put_text, say))

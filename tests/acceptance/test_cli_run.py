@@ -72,7 +72,7 @@ def test_ctrl_c_leaves_the_run_going(perdure: Terminal) -> None:
     run.until(lambda: "-> sleep" in run.err)
     session = run.session
     left = perdure.start("run", "sleeper", "And again.", "--session", session, "--json")
-    left.until(lambda: len(runs_of(perdure, session)) == 2)
+    left.until(lambda: f"of session {session}" in left.err)
     left.send(signal.SIGINT)
     assert left.wait() == 130
     assert left.json["session"] == session
