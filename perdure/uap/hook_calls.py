@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import cast
 
 from perdure.errors import StrategyError
 from perdure.uap.hooks import AgentStrategy, Hook, HookCall, HookOutcome, StepResult
+from perdure.uap.user_call import call_user
 from perdure.upp.json_value import JSONObject, jsonable
-from perdure.upp.threads import run_in_daemon_thread
 from perdure.upp.turn import Turn
 
 
@@ -22,12 +20,7 @@ async def call_hook(strategy: AgentStrategy, call: HookCall) -> HookOutcome:
         Exception: what the hook raised.
     """
     function = cast("Callable[..., object]", getattr(strategy, call.hook.value))
-    if inspect.iscoroutinefunction(function):
-        returned = await function(*_arguments(call))
-    else:
-        returned = await run_in_daemon_thread(partial(function, *_arguments(call)))
-    if inspect.isawaitable(returned):
-        returned = await cast("Awaitable[object]", returned)
+    returned = await call_user(function, *_arguments(call))
     if call.hook is Hook.ERROR and returned is not None and not isinstance(returned, Turn):
         raise StrategyError(f"on_error returned a {type(returned).__name__}; it must return a Turn or None")
     return HookOutcome(

@@ -11,15 +11,21 @@ from perdure.upp.turn import Turn
 from perdure.upp.usage import TokenUsage
 
 
-def run_turn(messages: Sequence[Message], executions: Sequence[ToolExecution], usage: TokenUsage, cycles: int) -> Turn:
-    """The turn without the strategy's own messages.
+def spoken(messages: Sequence[Message]) -> list[Message]:
+    """Those messages that are part of the conversation, as in a turn.
 
-    Where there is no other answer, as when a run is stopped after its planning, the strategy's own stand in for one.
+    That is all but the strategy's own; its answers stand in where there is no other, as after planning.
+    """
+    said = [message for message in messages if not scaffold_of(message)]
+    if any(isinstance(message, AssistantMessage) for message in said):
+        return said
+    return [message for message in messages if scaffold_of(message) != PROMPT]
+
+
+def run_turn(messages: Sequence[Message], executions: Sequence[ToolExecution], usage: TokenUsage, cycles: int) -> Turn:
+    """The turn without the strategy's own messages; see `spoken`.
 
     Raises:
         UPPError: INVALID_RESPONSE if there is no answer at all.
     """
-    spoken = [message for message in messages if not scaffold_of(message)]
-    if not any(isinstance(message, AssistantMessage) for message in spoken):
-        spoken = [message for message in messages if scaffold_of(message) != PROMPT]
-    return Turn(spoken, executions, usage, cycles)
+    return Turn(spoken(messages), executions, usage, cycles)

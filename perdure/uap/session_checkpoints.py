@@ -14,10 +14,10 @@ from perdure.errors import InvalidInput
 from perdure.uap.active_session import SessionRun
 from perdure.uap.hooks import state_copy
 from perdure.uap.ids import derive_id, new_id
-from perdure.uap.scaffold import PROMPT, scaffold_of
+from perdure.uap.run_turn import spoken
 from perdure.uap.state import ExecutionState
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
-from perdure.upp.messages import AssistantMessage, Message
+from perdure.upp.messages import Message
 from perdure.upp.timestamp import format_timestamp, now
 
 RUN_ID = "runId"
@@ -121,17 +121,6 @@ def take_checkpoint(run: SessionRun, state: ExecutionState) -> Checkpoint:
         sub_agent_states=dict(run.sub_agent_states),
         metadata=metadata,
     )
-
-
-def spoken(messages: Sequence[Message]) -> list[Message]:
-    """Those messages that are part of the conversation, as in a turn.
-
-    That is all but the strategy's own; its answers stand in where there is no other, as after planning.
-    """
-    said = [message for message in messages if not scaffold_of(message)]
-    if any(isinstance(message, AssistantMessage) for message in said):
-        return said
-    return [message for message in messages if scaffold_of(message) != PROMPT]
 
 
 def same_messages(some: Sequence[Message], others: Sequence[Message]) -> bool:

@@ -11,7 +11,8 @@ from perdure.uap.agent import Agent
 from perdure.uap.hook_calls import call_hook
 from perdure.uap.hooks import Hook, HookCall, StepResult, state_copy
 from perdure.uap.options import RunOptions
-from perdure.uap.session_checkpoints import Checkpoint, same_messages, spoken, take_checkpoint
+from perdure.uap.run_turn import spoken
+from perdure.uap.session_checkpoints import Checkpoint, same_messages, take_checkpoint
 from perdure.uap.session_options import Interval
 from perdure.uap.state import ExecutionState
 from perdure.upp.messages import Message
