@@ -11,8 +11,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINKS = ("activities", "api", "migrations", "worker", "workflows")
 PACKAGE = {
-    *("__init__.py", "py.typed", "execution.py", "errors.py", "config.py", "inprocess.py"),
-    *("middleware", "upp", "uap", "activities", "workflows", "store", "runtime", "worker", "protocols", "api"),
+    *("__init__.py", "py.typed", "execution.py", "errors.py", "config.py", "types.py"),
+    *(
+        "middleware",
+        "upp",
+        "uap",
+        "inprocess",
+        "activities",
+        "workflows",
+        "store",
+        "runtime",
+        "worker",
+        "protocols",
+        "api",
+    ),
     *("embedded", "cli", "migrations", "testing"),
 }
 TESTS = {

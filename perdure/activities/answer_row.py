@@ -86,9 +86,14 @@ def opening_events(call: GenerateInput, message: AssistantMessage) -> list[JSONO
         return [uap_event("reasoning", call.step, {"text": message.text})]
     if not message.tool_calls:
         return []
+    return [uap_event("action", call.step, action_data(message)), *starting_events(call, message)]
+
+
+def starting_events(call: GenerateInput, message: AssistantMessage) -> list[JSONObject]:
+    """The start of each tool call of an answer: which tool it is, and nothing of what the model wrote."""
     now = int(message.timestamp.timestamp() * 1000)
-    events = [uap_event("action", call.step, action_data(message))]
-    for index, tool_call in enumerate(message.tool_calls):
+    events: list[JSONObject] = []
+    for index, tool_call in enumerate(message.tool_calls or ()):
         event = tool_execution_start(tool_call.tool_call_id, tool_call.tool_name, now, index)
         events.append(upp_event(event, step=call.step, attempt=activity.info().attempt, message=call.message))
     return events

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from temporalio import activity
 
 from perdure.activities import contracts
-from perdure.activities.contracts import BeginRunInput, BeginRunResult, RunFrame
+from perdure.activities.children import open_child
+from perdure.activities.contracts import BeginRunInput, BeginRunResult, Progress, RunFrame
 from perdure.activities.convert import converter
 from perdure.activities.history import FoundProgress, progress_of, read_progress
 from perdure.activities.lifeline import writer_of
 from perdure.activities.services import Services
+from perdure.activities.tree_changes import make_change
 from perdure.errors import UnknownSession
 from perdure.store import runs
 from perdure.store.answers import Writer
+from perdure.store.change_inputs import read_base
 from perdure.store.checkpoints import last_checkpoint
 from perdure.store.messages import read_messages
 from perdure.store.runs import Begun
@@ -24,7 +28,7 @@ from perdure.uap.cut import cut_input
 from perdure.uap.spec import AgentSpec
 from perdure.upp.json_value import JSONObject
 
-_FOR_WORKFLOW = ("max_steps", "max_cost", "client_tools")
+_FOR_WORKFLOW = ("max_steps", "max_cost", "client_tools", "stream")
 
 
 class BeginRun:
@@ -43,17 +47,12 @@ class BeginRun:
             UnknownSession: the session belongs to another agent than the workflow was started for.
         """
         writer = writer_of(call.tenant, call.session, "")
+        if call.parent is not None:
+            await open_child(self._services, call, call.parent)
         agent = self._services.app.agent(call.agent)
-        spec = converter.unstructure(agent.spec(self._services.limits, self._services.prices))
+        spec = converter.unstructure(agent.spec(self._services.limits, self._services.prices, path=call.agent))
         crash_point("begin_run.storing")
-        begun = await runs.begin_run(
-            self._services.database,
-            writer.key,
-            agent=call.agent,
-            execution=writer.execution,
-            spec=spec,
-            now=datetime.fromisoformat(call.now),
-        )
+        begun = await self._begin(writer, call, spec)
         crash_point("begin_run.stored")
         if begun.kind == "agent":
             raise UnknownSession(f"session {call.session} belongs to agent {begun.agent!r}, not {call.agent!r}")
@@ -62,7 +61,21 @@ class BeginRun:
         self._services.announcer.changed(writer.key)
         frame = await self._frame(writer, begun)
         found, source = await self._progress(writer, begun, frame)
-        return BeginRunResult(begun.kind, begun.paused, frame, found.progress, source, found.pending)
+        orphan = bool(begun.row.get("orphan"))
+        return BeginRunResult(begun.kind, begun.paused, frame, found.progress, source, found.pending, orphan)
+
+    async def _begin(self, writer: Writer, call: BeginRunInput, spec: JSONObject) -> Begun:
+        """Take the next input; changes of the thread tree that stand before it are made on the way."""
+        database, now = self._services.database, datetime.fromisoformat(call.now)
+        while True:
+            begun = await runs.begin_run(
+                database, writer.key, agent=call.agent, execution=writer.execution, spec=spec, now=now
+            )
+            if begun.ordinal is None:
+                return begun
+            resumed = await make_change(self._services, writer, call, begun.ordinal, spec)
+            if resumed is not None:
+                return resumed
 
     async def _frame(self, writer: Writer, begun: Begun) -> RunFrame:
         row = cast("dict[str, Any]", begun.row)
@@ -86,16 +99,27 @@ class BeginRun:
         )
 
     async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[FoundProgress, str | None]:
-        """Where an adopted run stood: by the history of the execution that had it, else by its last row."""
+        """Where a run stands that is not at its beginning.
+
+        An adopted one by the history of the execution that had it, else by its last row; a new one at a checkpoint.
+        """
         before = str((begun.row or {})["execution"])
-        if begun.kind != "adopted" or before == writer.execution:
-            return FoundProgress(known=False), None
+        if begun.kind != "adopted":
+            return FoundProgress(known=False, progress=_read_progress(begun.progress)), None
+        base = _read_progress(await read_base(self._services.database, writer.key, frame.run))
+        if before == writer.execution:
+            return FoundProgress(known=False, progress=base), None
         found = await read_progress(activity.client(), writer.key.workflow_id, before, frame.run)
         if found.known:
-            return found, "history"
+            return replace(found, progress=found.progress or base), "history"
         record = await last_checkpoint(self._services.database, writer.key, frame.run)
-        progress = None if record is None else progress_of(cast("dict[str, Any]", record))
+        progress = base if record is None else progress_of(cast("dict[str, Any]", record))
         return FoundProgress(known=False, progress=progress), "row"
+
+
+def _read_progress(packed: JSONObject | None) -> Progress | None:
+    """Where a run that goes on from a checkpoint begins."""
+    return None if packed is None else converter.structure(packed, Progress)
 
 
 def _for_workflow(options: JSONObject) -> dict[str, Any]:

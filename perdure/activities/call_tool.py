@@ -11,11 +11,13 @@ from typing import cast
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.children import child_outcome, refusal
 from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession
 from perdure.store.answers import Writer
+from perdure.store.children import session_exists
 from perdure.store.database import keep_trying
 from perdure.store.payloads import read_payloads
 from perdure.store.tool_calls import CallState, ResultRow, claim_call, save_result
@@ -23,6 +25,7 @@ from perdure.testing.crash import crash_point
 from perdure.uap.cut import cut_value
 from perdure.uap.events import upp_event
 from perdure.uap.ids import tool_call_key
+from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads, sha256_hex
 from perdure.upp.stream import tool_execution_end
 from perdure.upp.timestamp import format_timestamp, now
@@ -62,6 +65,8 @@ class CallTool:
         if not self._services.app.serves(call.agent):
             return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
+        if call.child:
+            return await self._call_child(writer, call, tool_call)
         if attempt > 1 or call.adopted or call.effect in ("once", "client"):
             known = await self._look_up(writer, call, attempt)
             if known.state in ("gone", "late"):
@@ -84,6 +89,39 @@ class CallTool:
             execution = _told(tool_call, CANCELLED, True)
         return await self._save(writer, call, tool_call, execution)
 
+    async def _call_child(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
+        """Take what a sub-agent's run came to for the result; it is short, so a cancellation does not stop it."""
+        try:
+            return await self._take_child(writer, call, tool_call)
+        except asyncio.CancelledError:
+            if not cancelled_by_user():
+                raise
+        return await self._take_child(writer, call, tool_call)
+
+    async def _take_child(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
+        services, key = self._services, SessionKey(call.tenant, call.child)
+        outcome = await keep_trying(lambda: child_outcome(services, key, tool_call), deadline=STORE_PATIENCE)
+        if outcome is None:
+            return await self._without_outcome(writer, call, tool_call)
+        crash_point("child_outcome.found")
+        told = dataclasses.replace(_told(tool_call, outcome.result, outcome.is_error), duration_ms=outcome.duration_ms)
+        saved = await self._save(writer, call, tool_call, told, outcome.event)
+        return dataclasses.replace(saved, usage_by_agent=outcome.usage_by_agent)
+
+    async def _without_outcome(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
+        """A sub-agent has not ended, or never began because it cannot."""
+        known = await self._look_up(writer, call, activity.info().attempt)
+        if known.state in ("gone", "late"):
+            return CallToolResult(kind=known.state)
+        if known.state == "done":
+            return await self._stored_result(writer, known)
+        if await session_exists(self._services.database, SessionKey(call.tenant, call.child)):
+            return CallToolResult(kind="elsewhere")
+        refused = await refusal(self._services, call.agent, tool_call)
+        if refused is None:
+            return CallToolResult(kind="elsewhere")
+        return await self._save(writer, call, tool_call, refused)
+
     async def _read_call(self, writer: Writer, call: CallToolInput) -> ToolCall:
         services = self._services
         answer = await keep_trying(lambda: services.answer(writer.key, call.message), deadline=STORE_PATIENCE)
@@ -105,13 +143,14 @@ class CallTool:
         return state
 
     async def _execute(self, call: CallToolInput, tool_call: ToolCall, attempt: int) -> ToolExecution:
-        tool = self._services.app.agent(call.agent).tool(tool_call.tool_name)
+        agent = self._services.app.agent(call.agent)
+        tool = agent.tool(tool_call.tool_name)
         context = ToolContext(
             call_id=tool_call.tool_call_id,
             idempotency_key=tool_call_key(call.message, call.index),
             attempt=attempt,
         )
-        return await execute_tool(_limited(tool, call.timeout_s), tool_call, context)
+        return await execute_tool(_limited(tool, call.timeout_s), tool_call, context, agent.tool_strategy)
 
     async def _stored_result(self, writer: Writer, state: CallState) -> CallToolResult:
         database = self._services.database
@@ -119,7 +158,7 @@ class CallTool:
         return _result(loads(found[state.sha256]), state.is_error, state.duration_ms, state.attempt)
 
     async def _save(
-        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, execution: ToolExecution
+        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, execution: ToolExecution, *more: JSONValue
     ) -> CallToolResult:
         attempt = activity.info().attempt
         body = dumps(execution.result)
@@ -133,7 +172,7 @@ class CallTool:
             duration_ms=execution.duration_ms,
             at=format_timestamp(now()),
         )
-        events = [_end_event(call, tool_call, execution, attempt)]
+        events = [_end_event(call, tool_call, execution, attempt), *more]
         crash_point("call_tool.storing")
         saved = await keep_trying(
             lambda: save_result(self._services.database, writer, row, events, call.pending), deadline=STORE_PATIENCE

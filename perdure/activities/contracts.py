@@ -12,13 +12,17 @@ from typing import Any
 from perdure.uap.spec import AgentSpec
 
 SESSION = "perdure.session"
+SANDBOXED_SESSION = "perdure.session.sandboxed"
 BEGIN_RUN = "perdure.begin_run"
 GENERATE = "perdure.generate"
 CALL_TOOL = "perdure.call_tool"
 CALL_USER = "perdure.call_user"
+AROUND = "perdure.around"
+READ_HISTORY = "perdure.read_history"
+KEEP_TURN = "perdure.keep_turn"
 RECORD = "perdure.record"
 END_RUN = "perdure.end_run"
-ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, CALL_USER, RECORD, END_RUN)
+ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, CALL_USER, AROUND, READ_HISTORY, KEEP_TURN, RECORD, END_RUN)
 """Every name that workflows schedule; a worker that lacks one does not start."""
 
 WAKE = "wake"
@@ -44,6 +48,8 @@ class Progress:
         done: the run needs no further step.
         reasoning: ids of react's reasoning so far, one per step, oldest first.
         plan: PlanStepJSON of plan's steps; None before there is a plan.
+        sub_agents: session ids of the sub-agents that the run has finished, by tool call id.
+        usage_by_agent: TokenUsage JSON of those sub-agents and of theirs, by agent path.
     """
 
     step: int
@@ -54,6 +60,27 @@ class Progress:
     done: bool = False
     reasoning: list[str] = field(default_factory=list[str])
     plan: list[dict[str, Any]] | None = None
+    sub_agents: dict[str, str] = field(default_factory=dict[str, str])
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class ParentLink:
+    """Whose sub-agent a session is.
+
+    Attributes:
+        session: the parent's session.
+        run: the parent's run.
+        message: row id of the parent's message that holds the tool call, and
+        index: the call's place in it; its arguments are the task.
+        options: the child's run options as far as its parent decides them, JSON.
+    """
+
+    session: str
+    run: str
+    message: str
+    index: int
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +141,24 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class SessionInput:
-    """Input of the session workflow."""
+    """Input of the session workflow. `agent` is a name, or a sub-agent's path; `parent` is whose sub-agent's it is."""
 
     tenant: str
     session: str
     agent: str
     carried: Carried | None = None
+    parent: ParentLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BeginRunInput:
-    """Ask for the session's next run. `now` is the workflow's time, ISO 8601."""
+    """Ask for the session's next run. `now` is the workflow's time, ISO 8601; `parent` opens a sub-agent's session."""
 
     tenant: str
     session: str
     agent: str
     now: str
+    parent: ParentLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +173,7 @@ class BeginRunResult:
         source: of an adopted run: "history" if the progress comes from that execution's history, "row" if that was
             gone and it comes from the last checkpoint row; None if this execution itself began the run.
         pending: of an adopted run: its last checkpoint's record, if that execution may not have come to write it.
+        orphan: a sub-agent's run whose parent's run has ended; it is to be cancelled.
     """
 
     kind: str
@@ -152,13 +182,16 @@ class BeginRunResult:
     progress: Progress | None = None
     source: str | None = None
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    orphan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AskInput:
     """How a model call differs from a plain one; see `perdure.uap.strategy.Ask`.
 
-    `prompt_id` and `at` are what the prompt's message is stored with: the workflow's time, ISO 8601.
+    `prompt_id` and `at` are what the prompt's message is stored with: the workflow's time, ISO 8601. `view` is the
+    conversation to send in place of the thread's, see `perdure.activities.conversation`; None sends the thread's.
+    `quiet`: the run's stream is not told of the answer as it comes.
     """
 
     scaffold: str = ""
@@ -168,6 +201,8 @@ class AskInput:
     observe: str = ""
     tools: bool = True
     structure: dict[str, Any] | None = None
+    view: list[dict[str, Any]] | None = None
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +267,7 @@ class CallUserInput:
         step_position: messages of the node before the step.
         progress: the state, as a checkpoint would have it.
         error: what failed, for `on_error`.
+        own: what a strategy of the user's own gives the hook, see `perdure.activities.own_hook`.
     """
 
     tenant: str
@@ -250,6 +286,7 @@ class CallUserInput:
     scaffold: str = ""
     progress: Progress = Progress(0, 0)
     error: dict[str, Any] | None = None
+    own: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +306,108 @@ class CallUserResult:
 
 
 @dataclass(frozen=True, slots=True)
+class AroundInput:
+    """One call of a run's middleware.
+
+    Attributes:
+        kind: "enter" calls `before`; "tell" calls `on_event`; "leave" calls `after` or `on_error`.
+        event: to tell: "type", "step"; "message", the row that it is about; "usage", the step's.
+        progress: what the run has spent: when it is told of an event, up to the last step that ended.
+        outcome: the run's status, for "leave": "completed", or "failed" with `error`.
+    """
+
+    tenant: str
+    session: str
+    run: str
+    agent: str
+    kind: str
+    node: str
+    start: int
+    position: int
+    epoch: int
+    step: int = 0
+    event: dict[str, Any] | None = None
+    outcome: str = ""
+    error: dict[str, Any] | None = None
+    progress: Progress = Progress(0, 0)
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class AroundResult:
+    """What middleware left.
+
+    Attributes:
+        kind: "done"; "cancelled"; "late" (the run had ended); "gone".
+        input: of "enter": the input in place of the caller's, MessageJSON, long parts cut; None if it stayed.
+        epoch: of the session afterwards.
+        position: of "enter": messages of the node afterwards.
+        outcome: of "leave": what the run comes to.
+        error: what `before` or `on_event` raised, or what goes on outwards of "leave"; the run fails of it.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    input: dict[str, Any] | None = None
+    outcome: str = ""
+    error: dict[str, Any] | None = None
+    kind: str = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHistoryInput:
+    """Ask for the messages before a run, for a strategy of the user's own."""
+
+    tenant: str
+    session: str
+    run: str
+    agent: str
+    node: str
+    start: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHistoryResult:
+    """The messages before a run, as MessageJSON, long parts cut, oldest first."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTurnInput:
+    """Make the turn that a strategy of the user's own returned the run's.
+
+    Attributes:
+        items: its messages as a view names them, see `perdure.activities.conversation`.
+        at: the workflow's time, ISO 8601 with milliseconds.
+    """
+
+    tenant: str
+    session: str
+    run: str
+    node: str
+    start: int
+    step: int
+    at: str
+    items: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTurnResult:
+    """`kind`: "kept", "late" or "gone"; `position`: messages of the node afterwards."""
+
+    kind: str = "kept"
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CallToolInput:
-    """One tool call. Its arguments are read from the stored message and must have this hash."""
+    """One tool call. Its arguments are read from the stored message and must have this hash.
+
+    `child` is the session of the sub-agent that was called; its run's outcome is the result.
+    """
 
     tenant: str
     session: str
@@ -284,6 +421,7 @@ class CallToolInput:
     timeout_s: float
     adopted: bool = False
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    child: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +430,7 @@ class CallToolResult:
 
     Attributes:
         kind: "result"; "parked" (somebody must say what came of it: `wait` says what kind of wait); "elsewhere" (this
-            worker does not serve the agent, nothing was done); "late"; "gone".
+            worker does not serve the agent, or the sub-agent still runs: nothing was done); "late"; "gone".
         is_error: the tool failed.
         result: the result if it is small, else its preview.
         sha256: of the whole result's JSON.
@@ -302,6 +440,7 @@ class CallToolResult:
         attempt: the activity's attempt that stored it.
         batch_sha256: of the tool-result message, from the last call of a batch.
         wait: "outcome" or "client_tool".
+        usage_by_agent: of a sub-agent: TokenUsage JSON of it and of its own, by agent path.
     """
 
     kind: str = "result"
@@ -314,6 +453,7 @@ class CallToolResult:
     attempt: int = 1
     batch_sha256: str | None = None
     wait: str | None = None
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +496,7 @@ class EndRunInput:
         open_answer: id, position and step of a model call that gave no answer; what is known of it is kept.
         error: {"type", "message", ...} of a failed run.
         controls: ids of the controls that asked for it.
+        usage_by_agent: TokenUsage JSON of sub-agents, by agent path.
     """
 
     tenant: str
@@ -370,6 +511,7 @@ class EndRunInput:
     open_answer: dict[str, Any] | None = None
     controls: list[str] = field(default_factory=list[str])
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,3 +527,4 @@ class EndRunResult:
     cycles: int = 0
     error: dict[str, Any] | None = None
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])

@@ -21,7 +21,9 @@ _PAUSE_SECONDS = 0.02
 class DeltaLog:
     """Deltas of one activity attempt; tries within it follow each other, each from the beginning of the answer."""
 
-    def __init__(self, services: Services, writer: Writer, call: GenerateInput, *, attempt: int, again: bool) -> None:
+    def __init__(
+        self, services: Services, writer: Writer, call: GenerateInput, *, attempt: int, again: bool, held: bool
+    ) -> None:
         """Log for the answer of `call`.
 
         Args:
@@ -30,6 +32,7 @@ class DeltaLog:
             call: the model call.
             attempt: the activity's.
             again: an attempt or execution before this one may have logged deltas of the same answer.
+            held: nobody may see the answer before it is checked, so nothing of it is logged or kept.
         """
         self._services = services
         self._writer = writer
@@ -44,7 +47,8 @@ class DeltaLog:
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        if again:
+        self._held = held
+        if again and not held:
             self._waiting.append(self._start_over())
 
     @property
@@ -54,6 +58,8 @@ class DeltaLog:
 
     def add(self, event: StreamEvent) -> None:
         """Log an event soon; returns at once."""
+        if self._held:
+            return
         if event.type is StreamEventType.TEXT_DELTA and event.delta.text:
             self._text.append(event.delta.text)
         entry = upp_event(event, step=self._call.step, attempt=self._attempt, message=self._call.message)
@@ -64,6 +70,8 @@ class DeltaLog:
 
     def restart(self) -> None:
         """The try failed; what it logged counts no more."""
+        if self._held:
+            return
         self._text.clear()
         self._waiting.append(self._start_over())
         self._some.set()

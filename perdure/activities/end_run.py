@@ -54,6 +54,7 @@ class EndRun:
             cycles=call.cycles,
             error=call.error,
             pending=cast("list[dict[str, Any]]", answer.get("pending") or []),
+            usage_by_agent=call.usage_by_agent,
         )
         return _as_before(ended, answer) if answer["kind"] == "stored" else ended
 
@@ -79,6 +80,7 @@ def _as_before(ended: EndRunResult, row: JSONObject) -> EndRunResult:
         usage=known["usage"],
         cycles=known["cycles"],
         error=known["error"],
+        usage_by_agent=known["usage_by_agent"],
     )
 
 
@@ -87,6 +89,8 @@ def _ending(call: EndRunInput, partial: tuple[JSONObject, bytes] | None) -> Endi
     detail: JSONObject = {"at": call.now, "usage": call.usage, "cycles": call.cycles, "steps": call.step}
     if call.error is not None:
         detail["error"] = call.error
+    if call.usage_by_agent:
+        detail["usageByAgent"] = cast(JSONObject, call.usage_by_agent)
     if call.controls:
         detail["controls"] = list(call.controls)
     return Ending(
@@ -102,4 +106,5 @@ def _ending(call: EndRunInput, partial: tuple[JSONObject, bytes] | None) -> Endi
         event=run_event(f"run.{call.status}", detail),
         partial=partial[0] if partial else None,
         partial_body=partial[1] if partial else None,
+        usage_by_agent=cast(JSONObject, call.usage_by_agent),
     )

@@ -8,9 +8,18 @@ import dataclasses
 from temporalio import activity
 
 from perdure.activities import contracts
-from perdure.activities.answer_row import answer_row, argument_hashes, as_asked, ask_of, data_of, opening_events
+from perdure.activities.answer_row import (
+    answer_row,
+    argument_hashes,
+    as_asked,
+    ask_of,
+    data_of,
+    opening_events,
+    starting_events,
+)
 from perdure.activities.ask import ask
 from perdure.activities.contracts import GenerateInput, GenerateResult
+from perdure.activities.conversation import read_conversation
 from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.services import Services
@@ -21,9 +30,10 @@ from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.answer import accepted
 from perdure.uap.cut import cut_answer
+from perdure.uap.middleware import holds_deltas
 from perdure.uap.request import build_request
 from perdure.upp.json_value import JSONValue
-from perdure.upp.messages import AssistantMessage, Message, message_from_json
+from perdure.upp.messages import AssistantMessage
 from perdure.upp.provider import LLMRequest, LLMResponse
 from perdure.upp.usage import empty_usage
 
@@ -58,7 +68,15 @@ class Generate:
             if stored is not None:
                 return stored
         agent = self._services.app.agent(call.agent)
-        deltas = DeltaLog(self._services, writer, call, attempt=attempt, again=again)
+        held = holds_deltas(agent.middleware)
+        deltas = DeltaLog(
+            self._services,
+            writer,
+            call,
+            attempt=attempt,
+            again=again,
+            held=held or (call.ask is not None and call.ask.quiet),
+        )
         try:
             return await self._buy(agent, writer, call, deltas)
         finally:
@@ -68,7 +86,7 @@ class Generate:
         try:
             request = await keep_trying(lambda: self._request(agent, writer, call), deadline=STORE_PATIENCE)
             crash_point("generate.buying")
-            model = agent.model.bind()
+            model = agent.bind()
             response = accepted(await ask(model, request, deltas), model, self._services.prices)
             crash_point("generate.bought")
         except asyncio.CancelledError:
@@ -103,14 +121,7 @@ class Generate:
 
     async def _request(self, agent: Agent, writer: Writer, call: GenerateInput) -> LLMRequest:
         options = await self._services.options(writer)
-        end = call.position - bool(call.ask and call.ask.prompt)
-        stored = await self._services.cache.read(writer.key, call.node, end=end, epoch=call.epoch)
-        messages: list[Message]
-        if options.history is None:
-            messages = [item.message for item in stored]
-        else:
-            messages = [message_from_json(item) for item in options.history]
-            messages += [item.message for item in stored if item.position >= call.start]
+        messages = await read_conversation(self._services, writer, call, options)
         return build_request(agent, options, messages, ask_of(call))
 
     async def _save(
@@ -121,6 +132,9 @@ class Generate:
         left, pending = await deltas.finish()
         row = answer_row(agent, await self._services.options(writer), call, response)
         events: list[JSONValue] = [*left, *opening_events(call, message)]
+        if holds_deltas(agent.middleware):  # nobody sees it before it is checked
+            row = dataclasses.replace(row, scaffold=True)
+            events = [*starting_events(call, message)]
         crash_point("generate.storing")
         kind = await keep_trying(
             lambda: save_answer(self._services.database, writer, row, events, pending), deadline=STORE_PATIENCE

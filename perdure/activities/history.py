@@ -116,6 +116,8 @@ def progress_of(record: dict[str, Any]) -> Progress:
         done=record.get("done", False),
         reasoning=record.get("reasoning", []),
         plan=record.get("plan"),
+        sub_agents=record.get("sub_agents", {}),
+        usage_by_agent=record.get("usage_by_agent", {}),
     )
 
 

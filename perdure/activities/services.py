@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from perdure.errors import DamagedSession
+from perdure.store.ancestry import read_ancestry
 from perdure.store.answers import Writer
 from perdure.store.database import Database
 from perdure.store.events import Announcer
 from perdure.store.messages import MessageCache, read_message
 from perdure.store.runs import read_options
+from perdure.store.views import read_view
 from perdure.uap.app import App
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
@@ -46,6 +48,12 @@ class Services:
     prices: PriceTable = field(default_factory=dict[str, Mapping[str, Price]])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
+    _views: OrderedDict[str, list[dict[str, Any]] | None] = field(
+        default_factory=OrderedDict[str, "list[dict[str, Any]] | None"]
+    )
+    _ancestries: OrderedDict[str, list[tuple[str, int]]] = field(
+        default_factory=OrderedDict[str, "list[tuple[str, int]]"]
+    )
 
     def remember(self, message: str, answer: AssistantMessage) -> None:
         """Keep an answer at hand for the tool calls that follow it."""
@@ -73,6 +81,19 @@ class Services:
             known = RunOptions.from_json(await read_options(self.database, writer.key, writer.run))
             _put(self._options, writer.run, known)
         return known
+
+    async def view(self, writer: Writer) -> list[dict[str, Any]] | None:
+        """The view that the run's middleware left; it is made before the run's first step and never changes."""
+        if writer.run not in self._views:
+            _put(self._views, writer.run, await read_view(self.database, writer))
+        return self._views[writer.run]
+
+    async def ancestry(self, key: SessionKey, node: str, start: int) -> list[tuple[str, int]]:
+        """A node's ancestors, root first, and where the way to it leaves each, for its run from `start` on."""
+        name = f"{key.workflow_id}/{node}/{start}"
+        if name not in self._ancestries:
+            _put(self._ancestries, name, await read_ancestry(self.database, key, node))
+        return self._ancestries[name]
 
 
 def _put(cache: OrderedDict[str, T], name: str, value: T) -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "dev": "Start all of it for this folder: servers, schema, worker. One terminal, one machine.",
     "run": "Hand an agent its input and stream the answer; the run goes on whatever happens here.",
-    "sessions": "List, show, follow and control sessions.",
+    "sessions": "List, show, follow, control, branch, export and import sessions.",
     "runs": "Show a run.",
     "waits": "List and answer what parked runs wait for.",
     "worker": "Serve an app's agents until Ctrl-C or SIGTERM.",

@@ -12,7 +12,7 @@ from perdure.errors import ServerUnavailable
 from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses, find_addresses
 from perdure.store.database import Database, is_away
-from perdure.uap.session_key import SessionKey, checked_session_id
+from perdure.uap.session_key import SessionKey, known_session_id
 
 if TYPE_CHECKING:  # Temporal's client takes long to import, and what only reads does without
     from perdure.runtime.sessions import Sessions
@@ -43,7 +43,7 @@ class Store:
         Raises:
             InvalidInput: the id cannot be one.
         """
-        return SessionKey(self.tenant, checked_session_id(session))
+        return SessionKey(self.tenant, known_session_id(session))
 
 
 def known_addresses(settings: Settings) -> ServerAddresses:

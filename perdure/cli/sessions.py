@@ -1,4 +1,4 @@
-"""`perdure sessions`: lists, pages, event logs, and the three controls."""
+"""`perdure sessions`: lists, pages, event logs, and the three controls. Its other commands have modules of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdure.cli import event_log
+from perdure.cli import event_log, session_changes, session_files
 from perdure.cli.connection import open_sessions, open_store
 from perdure.cli.output import in_short, iso, put, put_fields, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionId, checked_run_id
@@ -25,7 +25,9 @@ from perdure.upp.json_value import JSONObject, JSONValue
 if TYPE_CHECKING:  # takes long to import, and what only reads does without
     from perdure.runtime.sessions import Controlled, Sessions
 
-app = typer.Typer(help="List, show, follow and control sessions.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="List, show, follow, control, branch, export and import sessions.", no_args_is_help=True, add_completion=False
+)
 
 
 class Status(StrEnum):
@@ -153,6 +155,15 @@ def cancel(
     """Cancel the active run, or a named one; a queued one is withdrawn."""
     named = None if run is None else checked_run_id(run)
     _control(session, lambda sessions: sessions.cancel(session, run=named), as_json=as_json)
+
+
+app.command()(session_files.export)
+app.command("import")(session_files.import_file)
+app.command()(session_changes.fork)
+app.command()(session_changes.checkout)
+app.command()(session_changes.merge)
+app.command()(session_changes.restore)
+app.command("resume-run")(session_changes.resume_run)
 
 
 def _control(session: str, action: Callable[[Sessions], Coroutine[Any, Any, Controlled]], *, as_json: bool) -> None:

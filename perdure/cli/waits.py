@@ -29,7 +29,7 @@ def list_waits(session: SessionOption = None, as_json: AsJson = False) -> None:
     elif not rows:
         say("nothing waits for an answer")
     else:
-        columns = ("wait", "session", "kind", "tool", "arguments", "asked at")
+        columns = ("wait", "session", "agent", "kind", "tool", "arguments", "asked at")
         put_table(columns, [_cells(row) for row in rows])
 
 
@@ -97,6 +97,8 @@ def wait_json(row: WaitRow) -> JSONObject:
     return {
         "wait": row.id,
         "session": row.key.session,
+        "root": row.root,
+        "path": row.path,
         "run": row.run,
         "kind": row.kind,
         "asked": row.asked,
@@ -106,4 +108,4 @@ def wait_json(row: WaitRow) -> JSONObject:
 
 def _cells(row: WaitRow) -> list[object]:
     arguments = in_short(row.asked.get("arguments"), 60)
-    return [row.id, row.key.session, row.kind, row.asked.get("tool"), arguments, iso(row.asked_at)]
+    return [row.id, row.root, row.path, row.kind, row.asked.get("tool"), arguments, iso(row.asked_at)]

@@ -15,7 +15,7 @@ from perdure.store.database import Database
 from perdure.store.events import Event
 from perdure.store.messages import read_message
 from perdure.store.payloads import read_payloads
-from perdure.uap.agent_stream import AgentStreamEvent, UAPEventType, of_step
+from perdure.uap.agent_stream import AgentStreamEvent, UAPEvent, UAPEventType, of_step
 from perdure.uap.session_key import SessionKey
 from perdure.uap.viewer import step_usage
 from perdure.upp.json_value import JSONObject, JSONValue, loads
@@ -57,6 +57,10 @@ class AgentEvents:
         self._run = run
         self._agent_id = agent_id
         self._action: Event | None = None
+        self._own: int | None = (
+            None  # the last event that a strategy of the user's own told; None if there is none such
+        )
+        self._streamed: set[str] = set()
         self.answer = OpenAnswer()
 
     async def read(self, row: Event) -> list[AgentStreamEvent]:
@@ -66,12 +70,33 @@ class AgentEvents:
             DamagedSession: what a row refers to is not there.
         """
         match row.source:
-            case "upp":
+            case "own":
+                return self._told(row)
+            case "upp" if self._own is None:
                 return [*await self._held_action(row), await self._upp(row)]
+            case "upp":
+                return [await self._upp(row)] if self._is_streamed(row) else []
             case "uap":
-                return await self._uap(row)
+                return await self._uap(row) if self._own is None else []
             case _:
                 return self._reset(row) if row.type == RESET else []
+
+    def _told(self, row: Event) -> list[AgentStreamEvent]:
+        """What the stream of a strategy of the user's own yielded; one that began again says the same once more."""
+        number, before = cast(int, row.data["n"]), -1 if self._own is None else self._own
+        self._own = max(number, before)
+        if number <= before:
+            return []
+        if "uap" in row.data:
+            return [AgentStreamEvent(uap=UAPEvent.from_json(row.data["uap"]))]
+        return [AgentStreamEvent(upp=StreamEvent.from_json(row.data["upp"]))] if "upp" in row.data else []
+
+    def _is_streamed(self, row: Event) -> bool:
+        """Whether such a strategy asked for the message by `llm.stream`; else nobody is told of its tools either."""
+        message = str(row.data.get("message", ""))
+        if row.type not in _OF_TOOLS:
+            self._streamed.add(message)
+        return message in self._streamed
 
     def _reset(self, row: Event) -> list[AgentStreamEvent]:
         if row.data.get("message") != self.answer.message:
@@ -103,6 +128,8 @@ class AgentEvents:
         match kind:
             case UAPEventType.ACTION:
                 if any("cut" in call for call in cast("Sequence[JSONObject]", row.data["toolCalls"])):
+                    if "message" in row.data:
+                        return [await self._whole_action(row, str(row.data["message"]))]
                     self._action = row  # the next row names the message that has the calls whole
                     return []
                 data: JSONObject = {"toolCalls": row.data["toolCalls"]}
@@ -121,11 +148,14 @@ class AgentEvents:
         if self._action is None:
             return []
         held, self._action = self._action, None
-        stored = await read_message(self._database, self._key, str(row.data["message"]))
+        return [await self._whole_action(held, str(row.data["message"]))]
+
+    async def _whole_action(self, row: Event, message: str) -> AgentStreamEvent:
+        stored = await read_message(self._database, self._key, message)
         if stored is None or not isinstance(stored.message, AssistantMessage):
-            raise DamagedSession(f"session {self._key.session} lacks message {row.data['message']}", run_id=self._run)
+            raise DamagedSession(f"session {self._key.session} lacks message {message}", run_id=self._run)
         calls: list[JSONValue] = [call.to_json() for call in stored.message.tool_calls or ()]
-        return [self._of(UAPEventType.ACTION, held, {"toolCalls": calls})]
+        return self._of(UAPEventType.ACTION, row, {"toolCalls": calls})
 
     async def _results(self, references: Sequence[JSONObject]) -> list[JSONValue]:
         hashes = [cast("dict[str, str]", item["ref"])["sha256"] for item in references]

@@ -20,7 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
-from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, root_row, run_row, session_totals
+from perdure.runtime.rebuilt_resumed import write_resumed_calls
+from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, node_rows, run_row, session_totals
 from perdure.runtime.run_log import RunLog, is_ahead, missing_checkpoints, read_logs
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.database import Database
@@ -119,13 +120,14 @@ async def _write(connection: AsyncConnection, key: SessionKey, known: _Known) ->
     kept, logs = known.kept, known.logs
     index = {table: await read_rows(connection, table, key) for table in _INDEX}
     made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
-    made[thread_nodes].append(root_row(key, kept))
+    made[thread_nodes].extend(node_rows(key, kept, index[thread_nodes]))
     for told in known.history.runs.values():
         run = known_run(key, kept, told, logs)
         made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
         made[checkpoints].extend(checkpoint_rows(run, index[checkpoints], known.lost))
         made[tool_calls].extend(call_rows(run, kept, known.answers, index[tool_calls]))
     written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
+    written[tool_calls] += await write_resumed_calls(connection, key, kept.resumed)
     now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}
     await put_totals(connection, key, kept, session_totals(key, kept, logs, now[runs]))
     return written, missing_checkpoints(logs, now[checkpoints])

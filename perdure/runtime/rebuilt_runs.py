@@ -7,7 +7,7 @@ the event log knows, for the event was written in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -16,24 +16,33 @@ from perdure.activities.convert import converter
 from perdure.errors import DamagedSession
 from perdure.runtime.run_log import RunLog
 from perdure.runtime.session_history import RunHistory
-from perdure.store.rebuilt import Identity, Kept, RowValues
+from perdure.store.importing import IMPORTED
+from perdure.store.inputs import CHANGED
+from perdure.store.rebuilt import Identity, Kept, LogEntry, RowValues
 from perdure.store.runs import TERMINAL
+from perdure.store.tree import node_values
 from perdure.uap.ids import root_node_id
+from perdure.uap.recorded_usage import join_usage
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
+from perdure.upp.timestamp import parse_timestamp
 
 _NO_CHECKPOINT: dict[str, Any] = {"step": 0, "usage": None, "cycles": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run by everything that is known of it. `active` says that it has not ended."""
+    """A run by everything that is known of it.
+
+    `active` says that it has not ended; `base` is the Progress of the checkpoint that it went on from.
+    """
 
     key: SessionKey
     ordinal: int
     active: bool
     history: RunHistory
     log: RunLog
+    base: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def owned(self, **values: Any) -> RowValues:
         """A row of this session."""
@@ -49,7 +58,8 @@ def known_run(key: SessionKey, kept: Kept, history: RunHistory, logs: Mapping[st
     run = history.frame.run
     if run not in kept.ordinals or run not in logs:
         raise DamagedSession(f"run {run}, which history names, has no input or no run.started; restore a backup")
-    return KnownRun(key, kept.ordinals[run], kept.active_run == run, history, logs[run])
+    base = cast("Mapping[str, Any]", kept.resumed.get(run, {}).get("progress") or {})
+    return KnownRun(key, kept.ordinals[run], kept.active_run == run, history, logs[run], base)
 
 
 def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
@@ -80,8 +90,9 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
         **begun,
         "status": end.status,
         "step": end.step,
-        "started_step": max([*history.steps, log.step]),
+        "started_step": max([*history.steps, log.step, run.base.get("step", 0)]),
         "usage": end.usage,
+        "usage_by_agent": join_usage({frame.spec.name: end.usage}, end.usage_by_agent),
         "cycles": end.cycles,
         "error": end.error,
         "temporal_run_id": history.ended_in or _writer(run, log.step),
@@ -94,11 +105,12 @@ def _standing(run: KnownRun) -> RowValues:
     """Of a run that is open: what has been written, not what is on its way."""
     taken = [taken for id_, taken in run.history.checkpoints.items() if id_ in run.log.checkpoints]
     written = [item.records[item.execution] for item in taken]
-    last = max(written, key=lambda record: record["step"], default=_NO_CHECKPOINT)
+    begun: dict[str, Any] = {**_NO_CHECKPOINT, "usage": {}, **run.base} if run.base else _NO_CHECKPOINT
+    last = max(written, key=lambda record: record["step"], default=begun)
     return {
         "status": "parked" if run.log.parked else "running",
         "step": last["step"],
-        "started_step": run.log.step,
+        "started_step": max(run.log.step, begun["step"]),
         "usage": last["usage"],
         "cycles": last["cycles"],
         "error": None,
@@ -129,6 +141,7 @@ def _logged_end(run: KnownRun) -> EndRunResult:
         usage=data["usage"],
         cycles=data["cycles"],
         error=data.get("error"),
+        usage_by_agent=data.get("usageByAgent", {}),
     )
 
 
@@ -166,10 +179,25 @@ def checkpoint_rows(run: KnownRun, existing: Mapping[Identity, RowValues], lost:
     return rows
 
 
-def root_row(key: SessionKey, kept: Kept) -> RowValues:
+def node_rows(key: SessionKey, kept: Kept, existing: Mapping[Identity, RowValues]) -> list[RowValues]:
+    """The rows of thread nodes: the root's, and those that the changes of the tree tell of.
+
+    Args:
+        key: the session.
+        kept: the rows that are truth.
+        existing: the session's rows, by primary key; nodes that it came with are told of nowhere else.
+    """
+    told = [node for change in kept.changes for node in cast("list[JSONObject]", change.data.get("nodes") or [])]
+    made = {str(row["id"]): row for row in (node_values(key, node) for node in told)}
+    rows = made if any(change.type == IMPORTED for change in kept.changes) else {**_root(key, kept), **made}
+    came = {row["id"] for row in existing.values() if row["imported"] is not None}
+    return [row for ident, row in rows.items() if ident not in came]
+
+
+def _root(key: SessionKey, kept: Kept) -> dict[str, RowValues]:
     """The row of the root node, which is as old as its session."""
     root = root_node_id(key.session)
-    return {
+    row: RowValues = {
         "tenant_id": key.tenant,
         "session_id": key.session,
         "id": root,
@@ -180,6 +208,7 @@ def root_row(key: SessionKey, kept: Kept) -> RowValues:
         "metadata": {},
         "created_at": kept.session.created_at,
     }
+    return {root: row}
 
 
 def session_totals(key: SessionKey, kept: Kept, logs: Mapping[str, RunLog], rows: list[RowValues]) -> RowValues:
@@ -194,15 +223,31 @@ def session_totals(key: SessionKey, kept: Kept, logs: Mapping[str, RunLog], rows
     if logs.keys() - {row["id"] for row in rows}:
         return {}
     ended = sorted((row for row in rows if row["ended_at"] is not None), key=lambda row: row["last_seq"])
-    newest = max(rows, key=lambda row: row["first_seq"], default={"node_id": root_node_id(key.session)})
-    usage: JSONObject = {
-        name: sum(row["usage"].get(name, 0) for row in ended) for name in ("inputTokens", "outputTokens")
-    }
+    moves = [(row["first_seq"], row["node_id"]) for row in rows]
+    moves += [(change.seq, change.data["current"]) for change in kept.changes]
+    touches = [(row["last_seq"], row["ended_at"]) for row in ended]
+    touches += [(change.seq, _told_time(change)) for change in kept.changes if change.type == CHANGED]
+    used = [usage for row in ended for usage in (row.get("usage_by_agent") or {"": row["usage"]}).values()]
+    usage: JSONObject = {name: sum(item.get(name, 0) for item in used) for name in ("inputTokens", "outputTokens")}
+    by_agent: dict[str, dict[str, Any]] = {}
+    for row in ended:
+        by_agent = join_usage(by_agent, row.get("usage_by_agent") or {})
     return {
         "status": "paused" if kept.paused else "running" if kept.active_run else "idle",
-        "current_node": kept.session.current_node or newest["node_id"],
+        "current_node": kept.session.current_node or max(moves, default=(0, root_node_id(key.session)))[1],
         "runs": len(rows),
         "steps": sum(row["step"] for row in ended),
         "usage": usage,
-        "updated_at": ended[-1]["ended_at"] if ended else kept.session.created_at,
+        "usage_by_agent": by_agent or None,
+        "updated_at": max(touches, default=(0, _first_touch(kept)))[1],
     }
+
+
+def _told_time(change: LogEntry) -> datetime:
+    return datetime.fromisoformat(str(change.data["at"]))
+
+
+def _first_touch(kept: Kept) -> datetime:
+    """When a session was last changed before it had a run here."""
+    imported = cast("dict[str, str]", kept.session.imported or {})
+    return parse_timestamp(imported["updatedAt"]) if "updatedAt" in imported else kept.session.created_at

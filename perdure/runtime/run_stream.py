@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 from perdure.errors import RunCancelled, ServerError
-from perdure.runtime.agent_events import AgentEvents, OpenAnswer
-from perdure.runtime.sessions import RunHandle, Sessions
+from perdure.runtime.agent_events import OpenAnswer
+from perdure.runtime.followed_run import EventChoice, FollowedRun
+from perdure.runtime.run_handle import RunHandle
+from perdure.runtime.sessions import Sessions
 from perdure.store.database import Database
 from perdure.store.executions import read_executions
-from perdure.store.messages import read_messages
+from perdure.store.messages import StoredMessage, read_messages
 from perdure.store.runs import RunRow
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult, is_aborted
 from perdure.uap.partial_turn import partial_answer, partial_turn
+from perdure.uap.scaffold import scaffold_of
+from perdure.uap.session_stream import is_partial
 from perdure.upp.event_flow import Flow
 from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
 from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 
 Submit: TypeAlias = Callable[[], Coroutine[Any, Any, RunHandle]]
+Ended: TypeAlias = Callable[[RunHandle, Turn], Coroutine[Any, Any, None]]
+Around: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 _CANCEL_SECONDS = 10.0
 
@@ -35,15 +42,42 @@ class RunStreams:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def open(self, submit: Submit, agent_id: str, message: Message) -> AgentStreamResult:
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._closed
+
+    def open(
+        self,
+        submit: Submit,
+        agent_id: str,
+        message: Message,
+        *,
+        around: Around = contextlib.nullcontext,
+        choice: EventChoice | None = None,
+        sub_agents: bool = False,
+        ended: Ended | None = None,
+    ) -> AgentStreamResult:
         """The stream of a run that is submitted when the stream is first read.
 
         Args:
             submit: hands the input in; called once.
             agent_id: whose events they are.
             message: the input.
+            around: entered before the input is handed in, left when the turn is there or the run has failed.
+            choice: which of the run's events are given; by default all.
+            sub_agents: whether those of sub-agents are given too, with their path.
+            ended: is told of the turn of a run that was not cancelled.
         """
-        return AgentStreamResult(lambda flow: self._work(flow, submit, agent_id, message), [message])
+
+        async def work(flow: Flow[AgentStreamEvent]) -> Turn:
+            followed = FollowedRun(self._sessions, flow, choice or EventChoice(), sub_agents=sub_agents)
+            turn = await self._work(followed, submit, agent_id, message, around, ended)
+            if choice is not None and not is_partial(turn):
+                await flow.send(choice.rest())
+            return turn
+
+        return AgentStreamResult(work, [message])
 
     async def close(self) -> None:
         """Let runs be cancelled whose readers left; end the other streams. Their runs go on."""
@@ -54,30 +88,45 @@ class RunStreams:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _work(self, flow: Flow[AgentStreamEvent], submit: Submit, agent_id: str, message: Message) -> Turn:
+    async def _work(
+        self,
+        followed: FollowedRun,
+        submit: Submit,
+        agent_id: str,
+        message: Message,
+        around: Around,
+        ended: Ended | None,
+    ) -> Turn:
         task = asyncio.current_task()
         assert task is not None, "a stream's work is a task"
         self._tasks.add(task)
-        submitted = asyncio.create_task(submit(), name="submit")  # not cut off half way: the run could not be cancelled
-        answer = OpenAnswer()
         try:
-            handle = await asyncio.shield(submitted)
-            events = AgentEvents(self._sessions.database, handle.accepted.key, handle.id, agent_id)
-            async with contextlib.aclosing(handle.events()) as rows:
-                async for row in rows:
-                    given = await events.read(row)
-                    answer = events.answer
-                    if given:
-                        await flow.send(given)
-            return await handle.result()
+            async with around():
+                return await self._run(followed, submit, agent_id, message, ended)
         except asyncio.CancelledError:
             if self._closed:
                 raise ServerError("the connection was closed before the stream was read; the run goes on") from None
             if not is_aborted():
                 raise RunCancelled("the stream was cancelled from within") from None
-            return await self._cancel(await submitted, answer, message)
+            raise
         finally:
             self._tasks.discard(task)
+
+    async def _run(
+        self, followed: FollowedRun, submit: Submit, agent_id: str, message: Message, ended: Ended | None
+    ) -> Turn:
+        submitted = asyncio.create_task(submit(), name="submit")  # not cut off half way: the run could not be cancelled
+        try:
+            handle = await asyncio.shield(submitted)
+            await followed.follow(handle, agent_id)
+            turn = await handle.result()
+            if ended is not None:
+                await ended(handle, turn)
+            return turn
+        except asyncio.CancelledError:
+            if self._closed or not is_aborted():
+                raise
+            return await self._cancel(await submitted, followed.answer, message)
 
     async def _cancel(self, handle: RunHandle, answer: OpenAnswer, message: Message) -> Turn:
         """Cancel the run; the turn of what is stored of it. A run that ended before is what it came to."""
@@ -93,7 +142,7 @@ async def _partial_turn(database: Database, run: RunRow, answer: OpenAnswer, mes
     if run.node is None or run.start_position is None:
         return partial_turn([message], [], empty_usage(), 0)
     stored = await read_messages(database, run.key, run.node, first=run.start_position, discarded=True)
-    own = [item for item in stored if item.run == run.id]
+    own = [item for item in stored if item.run == run.id and _may_be_told(item)]
     messages = [item.message for item in own]
     text = "".join(answer.text)
     if text.strip() and answer.message not in {item.id for item in own}:
@@ -101,3 +150,8 @@ async def _partial_turn(database: Database, run: RunRow, answer: OpenAnswer, mes
     executions = await read_executions(database, run.key, run.id, own)
     usage = aggregate_usage([TokenUsage.from_json(item.usage) for item in own if item.usage])
     return partial_turn(messages, executions, usage, run.cycles)
+
+
+def _may_be_told(item: StoredMessage) -> bool:
+    """Whether a message may be in a partial turn: not one that output guards have not seen, or that was replaced."""
+    return not item.unchecked and (not item.discarded or bool(scaffold_of(item.message)))

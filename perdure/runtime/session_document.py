@@ -1,22 +1,42 @@
-"""A stored session as one JSON document, whatever state it is in. Source: UAP-1.0 section 13."""
+"""A stored session as one JSON document, whatever state it is in. Source: UAP-1.0 section 13.
+
+Which messages and checkpoints there are is read at one moment; their bodies, which never change, are read piece by piece.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from perdure.activities.convert import converter
-from perdure.store import tables
-from perdure.store.checkpoints import list_checkpoints
+from perdure.errors import UnknownSession
+from perdure.store.checkpoints import CheckpointRow, current_checkpoint, read_checkpoints
 from perdure.store.database import Database
 from perdure.store.messages import StoredMessage, read_messages
-from perdure.store.sessions import NodeRow, SessionRow, read_nodes, read_session
+from perdure.store.payloads import read_payloads
+from perdure.store.sessions import NodeRow, SessionRow, nodes_of, session_of
+from perdure.store.tables import runs
+from perdure.store.tree import NodeSlots, read_slots
 from perdure.uap.checkpoint import CheckpointRecord
 from perdure.uap.ids import root_node_id
-from perdure.uap.session_json import SessionCheckpoint, SessionNode, SessionParts, session_json
+from perdure.uap.session_checkpoints import CURRENT
+from perdure.uap.session_json import (
+    SessionCheckpoint,
+    SessionNode,
+    SessionParts,
+    checkpoint_json,
+    head_json,
+    node_json,
+)
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, dumps
+from perdure.upp.json_value import JSONObject, dumps, loads
+from perdure.upp.timestamp import parse_timestamp
+
+_PAGE = 50
+_NO_MESSAGES = b'"messages":[]'
 
 
 async def session_document(database: Database, key: SessionKey) -> JSONObject:
@@ -28,92 +48,192 @@ async def session_document(database: Database, key: SessionKey) -> JSONObject:
         UnknownSession: there is none.
         DamagedSession: a body is missing or does not have its hash.
     """
-    row = await read_session(database, key)
-    records = [converter.structure(record, CheckpointRecord) for record in await list_checkpoints(database, key)]
-    # After the checkpoints: whatever is written meanwhile, the messages of each are there.
-    nodes = await read_nodes(database, key)
-    threads = {node.id: _Thread(await read_messages(database, key, node.id, discarded=True)) for node in nodes}
-    discarded = await _read_discarded(database, key)
-    for thread in threads.values():
-        thread.discard(discarded)
-    return session_json(_parts(row, nodes, threads, records))
+    return cast(JSONObject, loads(await session_json_bytes(database, key)))
 
 
 async def session_json_bytes(database: Database, key: SessionKey) -> bytes:
     """The document's bytes; see `session_document`."""
-    return dumps(await session_document(database, key))
+    return b"".join([piece async for piece in document_pieces(database, key)])
 
 
-class _Thread:
-    """All messages of a node; which of them count is known by position."""
-
-    def __init__(self, stored: list[StoredMessage]) -> None:
-        self._ids = [item.id for item in stored]
-        self._positions = [item.position for item in stored]
-        self._bodies = [item.message.to_json() for item in stored]
-        self._kept = list(range(len(stored)))
-        self.texts = {item.id: item.message.text for item in stored}
-
-    def discard(self, ids: set[str]) -> None:
-        """Leave these messages of failed runs, and of strategies, out of the thread."""
-        self._kept = [place for place in self._kept if self._ids[place] not in ids]
-
-    @property
-    def messages(self) -> list[JSONObject]:
-        return [self._bodies[place] for place in self._kept]
-
-    def length_at(self, position: int) -> int:
-        """How many messages of the thread stand before a position."""
-        return bisect_left(self._kept, bisect_left(self._positions, position))
-
-    def between(self, start: int, end: int) -> list[JSONObject]:
-        """Messages from position `start` up to, not including, `end`, those of failed runs too."""
-        return self._bodies[bisect_left(self._positions, start) : bisect_left(self._positions, end)]
+async def document_pieces(database: Database, key: SessionKey) -> AsyncGenerator[bytes]:
+    """The document's bytes in order, a few messages or one checkpoint at a time; see `session_document`."""
+    outline = await _read_outline(database, key)
+    parts = outline.parts()
+    tree: JSONObject = {
+        "rootId": next(node.id for node in outline.nodes if node.parent is None),
+        "currentId": parts.current,
+    }
+    yield dumps(head_json(parts))[:-1] + b',"threadTree":' + dumps(tree)[:-1] + b',"nodes":['
+    for place, node in enumerate(parts.nodes):
+        if place:
+            yield b","
+        async for piece in _node_pieces(database, outline, node, parts):
+            yield piece
+    yield b']},"checkpoints":['
+    reader = _Checkpoints(database, outline)
+    for place, row in enumerate(outline.checkpoints):
+        yield (b"," if place else b"") + await reader.read(row)
+    yield b'],"metadata":' + dumps(parts.metadata) + b"}"
 
 
-def _parts(
-    row: SessionRow, nodes: list[NodeRow], threads: dict[str, _Thread], records: list[CheckpointRecord]
-) -> SessionParts:
-    return SessionParts(
-        id=row.key.session,
-        agent_id=row.agent_id,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        nodes=[_node(node, threads) for node in nodes],
-        current=row.current_node or root_node_id(row.key.session),
-        checkpoints=[
-            _checkpoint(record, threads[record.node])
-            for record in sorted(records, key=lambda record: (record.at, record.position, record.id))
-        ],
-        metadata=row.metadata,
-    )
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """All of a session but bodies.
+
+    Attributes:
+        row: the session.
+        nodes: in order.
+        slots: messages by node.
+        checkpoints: in order.
+        current: id of the checkpoint that it stands at, unless it is the last.
+        ended: the last step of each run that has completed.
+    """
+
+    row: SessionRow
+    nodes: list[NodeRow]
+    slots: dict[str, NodeSlots]
+    checkpoints: list[CheckpointRow]
+    current: str | None
+    ended: dict[str, int]
+
+    def thread(self, node: str) -> NodeSlots:
+        return self.slots.get(node) or NodeSlots()
+
+    def parts(self) -> SessionParts:
+        row, came = self.row, cast("dict[str, str]", self.row.imported or {})
+        created, updated = came.get("createdAt"), came.get("updatedAt")
+        untouched = updated is not None and parse_timestamp(updated) == row.updated_at
+        return SessionParts(
+            id=row.key.session,
+            agent_id=row.agent_id,
+            created_at=created or row.created_at,
+            updated_at=updated if updated is not None and untouched else row.updated_at,
+            nodes=[self._node(node) for node in self.nodes],
+            current=row.current_node or root_node_id(row.key.session),
+            metadata=row.metadata,
+        )
+
+    def _node(self, row: NodeRow) -> SessionNode:
+        fork = None if row.parent is None else self.thread(row.parent).count_before(row.fork_index or 0)
+        node = SessionNode(
+            row.id, row.parent, row.name, row.thread, row.created_at, fork_index=fork, metadata=row.metadata
+        )
+        came = cast("dict[str, Any] | None", row.imported)
+        if came is None:
+            return node
+        untouched = len(self.thread(row.id).kept) == came["count"]
+        return replace(
+            node,
+            created_at=came["thread"]["createdAt"],
+            updated_at=came["thread"]["updatedAt"] if untouched else None,
+            children=came["children"],
+            fork_index=None,  # its own metadata says it, as it came
+        )
 
 
-def _node(row: NodeRow, threads: dict[str, _Thread]) -> SessionNode:
-    return SessionNode(
-        id=row.id,
-        parent=row.parent,
-        name=row.name,
-        thread=row.thread,
-        created_at=row.created_at,
-        messages=threads[row.id].messages,
-        fork_index=None if row.parent is None else threads[row.parent].length_at(row.fork_index or 0),
-        metadata=row.metadata,
-    )
-
-
-def _checkpoint(record: CheckpointRecord, thread: _Thread) -> SessionCheckpoint:
-    messages = thread.between(record.start, record.position)
-    reasoning = [thread.texts[ident] for ident in record.reasoning]
-    return SessionCheckpoint(record, messages, thread.length_at(record.start), reasoning)
-
-
-async def _read_discarded(database: Database, key: SessionKey) -> set[str]:
-    messages = tables.messages
-    query = select(messages.c.id).where(
-        messages.c.tenant_id == key.tenant,
-        messages.c.session_id == key.session,
-        messages.c.discarded | messages.c.scaffold,
-    )
+async def _read_outline(database: Database, key: SessionKey) -> _Outline:
     async with database.transaction() as connection:
-        return set(await connection.scalars(query))
+        await connection.execute(text("set transaction isolation level repeatable read, read only"))
+        row = await session_of(connection, key)
+        checkpoints = await read_checkpoints(connection, key)
+        current = await current_checkpoint(connection, key, checkpoints)
+        ended = select(runs.c.id, runs.c.step).where(
+            runs.c.tenant_id == key.tenant, runs.c.session_id == key.session, runs.c.status == "completed"
+        )
+        return _Outline(
+            row=row,
+            nodes=await nodes_of(connection, key),
+            slots=await read_slots(connection, key),
+            checkpoints=checkpoints,
+            current=None if current is None or current is checkpoints[-1] else current.id,
+            ended={run.id: run.step for run in await connection.execute(ended)},
+        )
+
+
+async def _node_pieces(
+    database: Database, outline: _Outline, node: SessionNode, parts: SessionParts
+) -> AsyncGenerator[bytes]:
+    kept = outline.thread(node.id).kept
+    yield dumps(node_json(node, parts.nodes)).split(_NO_MESSAGES, 1)[0] + b'"messages":['
+    last: list[JSONObject] = []
+    for start in range(0, len(kept), _PAGE):
+        slots = kept[start : start + _PAGE]
+        wanted = {slot.id for slot in slots}
+        stored = await read_messages(
+            database, outline.row.key, node.id, first=slots[0].position, end=slots[-1].position + 1, discarded=True
+        )
+        bodies = [item.message.to_json() for item in stored if item.id in wanted]
+        yield (b"," if start else b"") + b",".join(dumps(body) for body in bodies)
+        last = bodies[-1:]
+    updated = node_json(replace(node, messages=last), parts.nodes)
+    cast(JSONObject, updated["thread"])["messages"] = []
+    yield b"]" + dumps(updated).split(_NO_MESSAGES, 1)[1]
+
+
+class _Checkpoints:
+    """Reads checkpoints one after the other; the messages of one run are read once."""
+
+    def __init__(self, database: Database, outline: _Outline) -> None:
+        self._database = database
+        self._outline = outline
+        self._key = outline.row.key
+        self._run = ""
+        self._stored: list[StoredMessage] = []
+
+    async def read(self, row: CheckpointRow) -> bytes:
+        """The bytes of a CheckpointJSON."""
+        if row.imported_sha is not None:
+            return await self._imported(row, row.imported_sha)
+        record = converter.structure(row.record, CheckpointRecord)
+        stored = await self._messages(record)
+        thread = self._outline.thread(record.node)
+        texts = {item.id: item.message.text for item in stored}
+        unknown = [ident for ident in record.reasoning if ident not in texts]
+        if unknown:  # reasoning of a run that came from elsewhere without its messages stands before the run
+            before = await read_messages(self._database, self._key, record.node, end=record.start, discarded=True)
+            texts |= {item.id: item.message.text for item in before}
+        checkpoint = SessionCheckpoint(
+            record,
+            [item.message.to_json() for item in stored],
+            thread.count_before(record.start),
+            [texts[ident] for ident in record.reasoning],
+            done=record.done or self._is_end(record, thread),
+            current=row.id == self._outline.current,
+            sub_agents=await self._sub_agents(record),
+        )
+        return dumps(checkpoint_json(self._key.session, checkpoint))
+
+    def _is_end(self, record: CheckpointRecord, thread: NodeSlots) -> bool:
+        """Whether the run has completed here, and with these messages."""
+        if self._outline.ended.get(record.run) != record.step:
+            return False
+        later = any(slot.position >= record.position and slot.run == record.run for slot in thread.kept)
+        gone = any(slot.hidden and not slot.scaffold for slot in thread.between(record.start, record.position))
+        return not later and not gone
+
+    async def _messages(self, record: CheckpointRecord) -> list[StoredMessage]:
+        if record.run != self._run:
+            self._run, self._stored = record.run, []
+        first = self._stored[-1].position + 1 if self._stored else record.start
+        if first < record.position:
+            self._stored += await read_messages(
+                self._database, self._key, record.node, first=first, end=record.position, discarded=True
+            )
+        return [item for item in self._stored if item.position < record.position and not item.unchecked]
+
+    async def _imported(self, row: CheckpointRow, sha256: str) -> bytes:
+        body = (await read_payloads(self._database, self._key, [sha256]))[sha256]
+        if row.id != self._outline.current:
+            return body
+        document = cast("dict[str, Any]", loads(body))
+        return dumps({**document, "metadata": {**document["metadata"], CURRENT: True}})
+
+    async def _sub_agents(self, record: CheckpointRecord) -> dict[str, JSONObject]:
+        found: dict[str, JSONObject] = {}
+        for call, session in record.sub_agents.items():
+            try:
+                found[call] = await session_document(self._database, SessionKey(self._key.tenant, session))
+            except UnknownSession:  # a sub-agent's session may have been deleted by hand
+                continue
+        return found

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-
-from temporalio.client import Client
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from perdure.activities import contracts
 from perdure.errors import InvalidInput, ServerUnavailable
-from perdure.runtime.event_stream import EventStream
-from perdure.runtime.temporal import SessionAddress, signal_session, wake
-from perdure.runtime.turns import read_turn
+from perdure.runtime.run_handle import RunHandle
+from perdure.runtime.session_changes import SessionChanges
+from perdure.runtime.session_servers import address_of
+from perdure.runtime.session_transfer import SessionTransfer
+from perdure.runtime.temporal import signal_session
 from perdure.store import inputs, waits
-from perdure.store.agents import AgentRow, find_agent
-from perdure.store.database import Database
-from perdure.store.events import Announcer, Event
+from perdure.store.agents import find_agent
+from perdure.store.events import Event
 from perdure.store.inputs import Accepted, Submission
-from perdure.store.runs import TERMINAL, RunRow, find_run
+from perdure.store.runs import TERMINAL, find_run
 from perdure.store.sessions import find_address, read_session
 from perdure.store.waits import WaitRow
 from perdure.testing.crash import crash_point
-from perdure.uap.events import RUN_TERMINAL
 from perdure.uap.ids import new_id
 from perdure.uap.options import RunOptions
-from perdure.uap.session_key import SessionKey, checked_session_id
+from perdure.uap.session_key import checked_session_id, known_session_id
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import Message, UserMessage
-from perdure.upp.turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -48,61 +45,8 @@ class Controlled:
     event: Event | None = None
 
 
-class RunHandle:
-    """One run. Following it or waiting for it survives restarts of workers and servers."""
-
-    def __init__(self, runtime: Sessions, accepted: Accepted) -> None:
-        """Handle the run of an accepted input."""
-        self._runtime = runtime
-        self.accepted = accepted
-        self.id = accepted.run
-        self.session = accepted.key.session
-
-    async def events(self, *, after: int | None = None) -> AsyncGenerator[Event, None]:
-        """The run's events, live, up to and with its one terminal event.
-
-        Args:
-            after: begin behind this number; by default with the run's first event.
-        """
-        start = self.accepted.after_seq if after is None else after
-        async for event in self._runtime.stream.follow(self.accepted.key, after=start):
-            if event.run == self.id:
-                yield event
-                if event.type in RUN_TERMINAL:
-                    return
-
-    async def result(self) -> Turn:
-        """Wait for the end and return the turn.
-
-        Raises:
-            PerdureError: what failed the run, with its own type.
-            RunCancelled: the run was cancelled.
-        """
-        if (await self.status()).status not in TERMINAL:
-            async for _ in self.events():
-                pass
-        return await read_turn(self._runtime.database, await self.status())
-
-    async def status(self) -> RunRow:
-        """The run's row as it stands now."""
-        return await find_run(self._runtime.database, self.accepted.key.tenant, self.id)
-
-
-class Sessions:
+class Sessions(SessionChanges, SessionTransfer):
     """The sessions of one tenant, by their rows and their workflows."""
-
-    def __init__(self, client: Client, database: Database, tenant: str) -> None:
-        """Use these servers for one tenant."""
-        self.client = client
-        self.database = database
-        self.tenant = tenant
-        self.announcer = Announcer(database)
-        self.stream = EventStream(database)
-
-    async def close(self) -> None:
-        """Stop following events."""
-        await self.announcer.close()
-        await self.stream.close()
 
     async def submit(
         self,
@@ -113,6 +57,7 @@ class Sessions:
         create: bool = False,
         key: str | None = None,
         options: RunOptions | None = None,
+        history: Sequence[Message] = (),
     ) -> RunHandle:
         """Hand in an input. When this returns it is stored, and will be run whatever happens.
 
@@ -123,40 +68,38 @@ class Sessions:
             create: open `session` if it does not exist.
             key: idempotency key; the same key again answers the same run. Drawn if not given.
             options: what this run does otherwise than its agent says.
+            history: what was said before, oldest first, in a session that this opens; see `open`.
 
         Raises:
             InvalidInput: an id, key or message that cannot be used.
             UnknownAgent: no worker has registered the agent.
             UnknownSession: no such session, or it is another agent's.
-            KeyConflict: the key was used with another input.
+            KeyConflict: the key was used with another input, or the session was opened with another history.
             SessionGone: the session is being deleted.
+            RunActive: it is a sub-agent's session, and the run that called it is open.
         """
         given = UserMessage(message) if isinstance(message, str) else message
         if not isinstance(given, UserMessage):
             raise InvalidInput("an input must be a user's message")
-        row = await find_agent(self.database, self.tenant, agent)
+        root = agent if session is None or create else agent.partition("/")[0]  # a sub-agent's session is a path's
+        row = await find_agent(self.database, self.tenant, root)
         submission = Submission(
             tenant=self.tenant,
-            agent=row.name,
+            agent=agent,
             agent_id=row.agent_id,
             message=given,
             key=new_id() if key is None else key,
-            session=None if session is None else checked_session_id(session),
+            session=session if session is None else (checked_session_id if create else known_session_id)(session),
             create=create,
             options=options or RunOptions(),
+            history=history,
         )
         accepted = await inputs.submit(self.database, submission)
         crash_point("submit.stored")
         self.announcer.changed(accepted.key)
         if accepted.status == "queued" and not accepted.paused:
-            await self._wake(_address(accepted.key, row))
+            await self.wake(address_of(accepted.key, replace(row, name=agent)))
         return RunHandle(self, accepted)
-
-    async def _wake(self, address: SessionAddress) -> None:
-        try:
-            await wake(self.client, address)
-        except ServerUnavailable as error:  # the row is the acknowledgement; a worker's sweep wakes the session
-            logger.warning("input.wake_deferred session=%s %s", address.key.session, error)
 
     async def run(self, run: str) -> RunHandle:
         """A handle for a run by its id.
@@ -183,7 +126,7 @@ class Sessions:
         Raises:
             InvalidInput: no run is given and none is active.
         """
-        key = SessionKey(self.tenant, checked_session_id(session))
+        key = self.key_of(session)
         target = run or (await read_session(self.database, key)).active_run
         if target is None:
             raise InvalidInput(f"session {session} has no active run; name a queued one to withdraw it")
@@ -196,12 +139,12 @@ class Sessions:
         return await self._control(session, contracts.CANCEL, target, wait_s)
 
     async def _control(self, session: str, kind: str, run: str | None, wait_s: float) -> Controlled:
-        key = SessionKey(self.tenant, checked_session_id(session))
+        key = self.key_of(session)
         row = await read_session(self.database, key)
         agent = await find_address(self.database, key)
         control = new_id()
         value: JSONObject = {"id": control} if run is None else {"id": control, "run": run}
-        await signal_session(self.client, _address(key, agent), kind, value)
+        await signal_session(self.client, address_of(key, agent), kind, value)
         try:
             async with asyncio.timeout(wait_s):
                 async for event in self.stream.follow(key, after=row.last_seq):
@@ -230,14 +173,10 @@ class Sessions:
         answered = await waits.answer_wait(self.database, self.tenant, wait, answer, by)
         agent = await find_address(self.database, answered.key)
         try:
-            await signal_session(self.client, _address(answered.key, agent), contracts.ANSWER, {"wait": wait})
+            await signal_session(self.client, address_of(answered.key, agent), contracts.ANSWER, {"wait": wait})
         except ServerUnavailable as error:  # the row is answered; a worker's sweep tells the run
             logger.warning("wait.wake_deferred wait=%s %s", wait, error)
         return answered
-
-
-def _address(key: SessionKey, agent: AgentRow) -> SessionAddress:
-    return SessionAddress(key, agent.name, agent.workflow_type, agent.task_queue)
 
 
 def _reached(event: Event, control: str) -> str | None:

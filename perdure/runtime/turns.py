@@ -7,7 +7,7 @@ from perdure.errors import RunCancelled, RunError
 from perdure.store.database import Database
 from perdure.store.executions import read_executions
 from perdure.store.messages import StoredMessage, read_messages
-from perdure.store.runs import RunRow
+from perdure.store.runs import RunRow, read_given_turn
 from perdure.uap.cut import NAMESPACE
 from perdure.uap.run_turn import run_turn
 from perdure.upp.messages import Message
@@ -28,6 +28,9 @@ async def read_turn(database: Database, run: RunRow) -> Turn:
         raise RunCancelled("the run was cancelled", run_id=run.id)
     if run.node is None or run.start_position is None:
         raise RunError(f"the run is {run.status}; it has no turn yet", run_id=run.id)
+    given = await read_given_turn(database, run)
+    if given is not None:
+        return Turn.from_json(given)
     stored = await read_messages(database, run.key, run.node, first=run.start_position, discarded=True)
     own = [item for item in stored if item.run == run.id]
     kept = [item for item in own if not item.discarded and not _settled(item.message)] or own

@@ -73,6 +73,7 @@ async def keep_turn(
     keep: Sequence[str],
     rows: Sequence[JSONObject],
     bodies: Sequence[bytes],
+    hidden: bool,
 ) -> int | None:
     """Make a turn that a hook returned the run's; tool calls that are still open get a result first.
 
@@ -85,15 +86,52 @@ async def keep_turn(
         keep: row ids of the run's messages that are in the turn.
         rows: id, step, type and sha256 of the turn's other messages, oldest first.
         bodies: their stored bodies.
+        hidden: the turn is to be checked before anybody sees it.
 
     Returns:
         Messages of the node now; None if the run has ended or the session is deleted.
     """
     answer = await database.call(
-        "keep_turn_v1", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
-        escaped_json(list(keep)), escaped_json(list(rows)), list(bodies),
+        "keep_turn_v2", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
+        escaped_json(list(keep)), escaped_json(list(rows)), list(bodies), hidden,
     )  # fmt: skip
     return cast("int | None", answer.get("end"))
+
+
+async def keep_own_turn(
+    database: Database,
+    writer: Writer,
+    node: str,
+    *,
+    at: str,
+    settle: bytes,
+    keep: Sequence[str],
+    rows: Sequence[JSONObject],
+    bodies: Sequence[bytes],
+    pending: Sequence[JSONObject],
+) -> tuple[str, int]:
+    """Make the turn of a strategy of the user's own its run's; as `keep_turn`, but that new messages have their places.
+
+    Args:
+        database: the store.
+        writer: who writes.
+        node: the run's thread node.
+        at: the time of messages that are made here, ISO 8601 with milliseconds.
+        settle: result JSON of open tool calls.
+        keep: row ids of the run's messages that are in the turn.
+        rows: id, position, step, type and sha256 of the turn's other messages.
+        bodies: their stored bodies.
+        pending: records to write with them.
+
+    Returns:
+        "kept", "late" or "gone"; and the messages of the node now.
+    """
+    answer = await database.call(
+        "keep_own_turn_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, node, at,
+        sha256_hex(settle), settle, escaped_json(list(keep)), escaped_json(list(rows)), list(bodies),
+        escaped_json(list(pending)),
+    )  # fmt: skip
+    return str(answer["kind"]), cast(int, answer.get("end") or 0)
 
 
 async def append_deltas(

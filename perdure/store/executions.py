@@ -17,6 +17,14 @@ async def read_executions(
     database: Database, key: SessionKey, run: str, messages: Sequence[StoredMessage]
 ) -> list[ToolExecution]:
     """The records of the tool calls that these messages of a run asked for, in call order; of those that were run."""
+    found = await executions_by_message(database, key, run, messages)
+    return [execution for executions in found.values() for execution in executions]
+
+
+async def executions_by_message(
+    database: Database, key: SessionKey, run: str, messages: Sequence[StoredMessage]
+) -> dict[str, list[ToolExecution]]:
+    """The same by the row id of the message that asked: a vendor's call id may come again in a later one."""
     sql = (
         "select message_id, index, is_error, result_sha256, duration_ms from perdure.tool_calls "
         "where tenant_id = $1 and session_id = $2 and run_id = $3 and state = 'done' and duration_ms is not null"
@@ -25,16 +33,16 @@ async def read_executions(
         rows = await connection.fetch(sql, key.tenant, key.session, run)
     results = await read_payloads(database, key, [row["result_sha256"] for row in rows])
     known = {(row["message_id"], row["index"]): row for row in rows}
-    executions: list[ToolExecution] = []
+    found: dict[str, list[ToolExecution]] = {}
     for item in messages:
         calls = item.message.tool_calls if isinstance(item.message, AssistantMessage) else None
         for index, call in enumerate(calls or []):
             row = known.get((item.id, index))
             if row is not None:
                 result = loads(results[row["result_sha256"]])
-                executions.append(
+                found.setdefault(item.id, []).append(
                     ToolExecution(
                         call.tool_name, call.tool_call_id, call.arguments, result, row["is_error"], row["duration_ms"]
                     )
                 )
-    return executions
+    return found

@@ -10,12 +10,13 @@ from typing import Any, cast
 from perdure.store.database import Database
 from perdure.store.json_text import read_json
 from perdure.store.payloads import checked, read_payloads
+from perdure.uap.scaffold import scaffold_of
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue, loads
 from perdure.upp.messages import Message, message_from_json
 
 _SELECT = (
-    "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, m.discarded, coalesce(m.body, p.bytes) as body "
+    "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, m.discarded, m.scaffold, coalesce(m.body, p.bytes) as body "
     "from perdure.messages m left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id "
     "and p.session_id = m.session_id and p.sha256 = m.sha256 where m.tenant_id = $1 and m.session_id = $2 "
 )
@@ -25,7 +26,8 @@ _SELECT = (
 class StoredMessage:
     """A message with its place, and the hash and size of its stored body; a model's also with its usage and stop.
 
-    `discarded`: it is no part of the thread: of a failed run, a strategy's own, or replaced by a turn of `on_error`.
+    `discarded`: it is no part of the thread: of a failed run, a strategy's own, or replaced by a turn of the user's code.
+    `unchecked`: nobody but its run may see it: the run's output guards have not seen it, or have refused it.
     """
 
     position: int
@@ -38,6 +40,7 @@ class StoredMessage:
     usage: JSONObject | None = None
     stop: str | None = None
     discarded: bool = False
+    unchecked: bool = False
 
 
 async def read_messages(
@@ -86,6 +89,7 @@ async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) ->
     results = await read_payloads(database, key, wanted)
     for document in documents:
         _fill(document, results)
+    messages = [message_from_json(document) for document in documents]
     return [
         StoredMessage(
             position=row["position"],
@@ -94,12 +98,13 @@ async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) ->
             step=row["step"],
             sha256=row["sha256"],
             size_bytes=len(body) + sum(ref["size"] for ref in _references(document)),
-            message=message_from_json(document),
+            message=message,
             usage=row["usage"],
             stop=row["stop"],
             discarded=row["discarded"],
+            unchecked=row["scaffold"] and not scaffold_of(message),
         )
-        for row, body, document in zip(rows, bodies, documents, strict=True)
+        for row, body, document, message in zip(rows, bodies, documents, messages, strict=True)
     ]
 
 

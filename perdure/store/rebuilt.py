@@ -7,17 +7,19 @@ again from Temporal's histories are runs, checkpoints, tool calls, thread nodes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
 from sqlalchemy import JSON, Row, Table, bindparam, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.errors import DamagedSession, SessionGone, UnknownSession
+from perdure.errors import DamagedSession, SessionGone
+from perdure.store.importing import IMPORTED
+from perdure.store.inputs import CHANGED
 from perdure.store.messages import read_body
 from perdure.store.tables import checkpoints, events, inputs, runs, session_heads, sessions
-from perdure.uap.session_key import SessionKey
+from perdure.uap.session_key import SessionKey, unknown_session
 from perdure.upp.json_value import JSONObject
 
 RowValues: TypeAlias = dict[str, Any]
@@ -79,6 +81,8 @@ class Kept:
         bodies: of all messages, by id.
         log: the entries that say what was written when, in order.
         executions: Temporal run ids that rows name.
+        changes: the entries that say what became of the thread tree, in order.
+        resumed: of runs that went on from a checkpoint: their inputs' details, in order.
     """
 
     session: Row[Any]
@@ -88,6 +92,8 @@ class Kept:
     bodies: dict[str, StoredBody]
     log: list[LogEntry]
     executions: set[str]
+    changes: list[LogEntry] = field(default_factory=list[LogEntry])
+    resumed: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
 
 
 async def lock_and_read(connection: AsyncConnection, key: SessionKey) -> Kept:
@@ -105,10 +111,12 @@ async def lock_and_read(connection: AsyncConnection, key: SessionKey) -> Kept:
         )
     ).first()
     if head is None or session is None:
-        raise UnknownSession(f"no session {key.session}; `perdure sessions list` shows those there are")
+        raise unknown_session(key.session)
     if head.deleting:
         raise SessionGone(f"session {key.session} is being deleted; nothing of it is rebuilt")
-    taken = (await connection.execute(select(inputs.c.run_id, inputs.c.ordinal).where(*_of(inputs, key)))).all()
+    columns = (inputs.c.run_id, inputs.c.ordinal, inputs.c.kind, inputs.c.state, inputs.c.detail)
+    query = select(*columns).where(*_of(inputs, key)).order_by(inputs.c.ordinal)
+    taken = (await connection.execute(query)).all()
     log = await _read_log(connection, key)
     return Kept(
         session=session,
@@ -118,6 +126,8 @@ async def lock_and_read(connection: AsyncConnection, key: SessionKey) -> Kept:
         bodies=await _read_bodies(connection, key),
         log=log,
         executions=await _named_executions(connection, key, log, head.note_execution),
+        changes=await _read_changes(connection, key),
+        resumed={row.run_id: row.detail for row in taken if row.kind == "resume" and row.state == "taken"},
     )
 
 
@@ -125,6 +135,12 @@ async def _read_log(connection: AsyncConnection, key: SessionKey) -> list[LogEnt
     query = select(events).where(*_of(events, key), events.c.type.in_(_TOLD), events.c.run_id.is_not(None))
     rows = (await connection.execute(query.order_by(events.c.seq))).all()
     return [LogEntry(row.seq, row.run_id, row.step, row.attempt, row.type, row.data, row.at) for row in rows]
+
+
+async def _read_changes(connection: AsyncConnection, key: SessionKey) -> list[LogEntry]:
+    query = select(events).where(*_of(events, key), events.c.type.in_((CHANGED, IMPORTED)))
+    rows = (await connection.execute(query.order_by(events.c.seq))).all()
+    return [LogEntry(row.seq, row.run_id or "", row.step, row.attempt, row.type, row.data, row.at) for row in rows]
 
 
 async def _read_bodies(connection: AsyncConnection, key: SessionKey) -> dict[str, StoredBody]:
@@ -171,9 +187,13 @@ async def read_rows(connection: AsyncConnection, table: Table, key: SessionKey) 
 async def put_rows(
     connection: AsyncConnection, table: Table, existing: Mapping[Identity, RowValues], rows: Sequence[RowValues]
 ) -> int:
-    """Insert the rows that are missing, correct those that differ, leave all others; how many were written."""
-    fresh = [row for row in rows if _identity(table, row) not in existing]
-    wrong = [row for row in rows if existing.get(_identity(table, row), row) != row]
+    """Insert the rows that are missing, correct those that differ, leave all others; how many were written.
+
+    A column that a row does not name stays as it is.
+    """
+    whole = [_whole(table, existing.get(_identity(table, row)), row) for row in rows]
+    fresh = [row for row in whole if _identity(table, row) not in existing]
+    wrong = [row for row in whole if existing.get(_identity(table, row), row) != row]
     places = {column.name: bindparam(f"v_{column.name}", type_=_kind(column.type)) for column in table.columns}
     if fresh:
         await connection.execute(insert(table).values(places), [_bound(row) for row in fresh])
@@ -198,6 +218,10 @@ def _of(table: Table, key: SessionKey) -> tuple[Any, Any]:
 
 def _identity(table: Table, row: RowValues) -> Identity:
     return tuple(row[column.name] for column in table.primary_key)
+
+
+def _whole(table: Table, existing: RowValues | None, row: RowValues) -> RowValues:
+    return {**{column.name: None for column in table.columns}, **(existing or {}), **row}
 
 
 def _kind(kind: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,11 +13,11 @@ from sqlalchemy import Row, select
 from perdure.errors import UnknownRun
 from perdure.store.answers import Writer
 from perdure.store.database import Database
-from perdure.store.inputs import waiting_status
+from perdure.store.inputs import RUNS, waiting_status
 from perdure.store.json_text import escaped_json
 from perdure.store.tables import inputs, runs
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, loads
+from perdure.upp.json_value import JSONObject, JSONValue, loads
 
 TERMINAL = ("completed", "failed", "cancelled")
 
@@ -28,10 +28,12 @@ class Begun:
 
     Attributes:
         kind: "new"; "adopted" (a run that was open); "nothing"; "gone" (no such session, or being deleted); "agent"
-            (the session belongs to another agent, named in `agent`).
+            (the session belongs to another agent, named in `agent`); "control" (the input `ordinal` is no message).
         paused: the session is paused.
         row: of a new or adopted run: run, node, start, epoch, spec, message, message_sha, execution.
         options: its options' JSON.
+        ordinal: of a control.
+        progress: of a new run that goes on from a checkpoint: where it stands, as Progress.
     """
 
     kind: str
@@ -39,17 +41,23 @@ class Begun:
     agent: str | None = None
     row: JSONObject | None = None
     options: JSONObject | None = None
+    ordinal: int | None = None
+    progress: JSONObject | None = None
 
 
 async def begin_run(
     database: Database, key: SessionKey, *, agent: str, execution: str, spec: JSONObject, now: datetime
 ) -> Begun:
     """Take the session's next input, or adopt its open run, in one transaction."""
-    answer = await database.call("begin_run_v1", key.tenant, key.session, agent, execution, escaped_json(spec), now)
+    function = (
+        "begin_child_run_v1" if "/" in agent else "begin_run_v2"
+    )  # a sub-agent's session has its path for an agent
+    answer = await database.call(function, key.tenant, key.session, agent, execution, escaped_json(spec), now)
     kind = str(answer["kind"])
     paused = bool(answer.get("paused"))
     if kind not in ("new", "adopted"):
-        return Begun(kind, paused, agent=cast("str | None", answer.get("agent")))
+        agent_name, ordinal = cast("str | None", answer.get("agent")), cast("int | None", answer.get("ordinal"))
+        return Begun(kind, paused, agent=agent_name, ordinal=ordinal)
     packed = cast("str | None", answer.pop("options"))
     options = cast(JSONObject, loads(base64.b64decode(packed))) if packed else {}
     return Begun(kind, paused, row=answer, options=options)
@@ -116,6 +124,7 @@ class Ending:
         partial: an answer that never became whole: id, position, step, sha256; None if there is none.
         partial_body: its stored body.
         event: the terminal event.
+        usage_by_agent: TokenUsage JSON of its sub-agents, by agent path.
     """
 
     status: str
@@ -130,6 +139,7 @@ class Ending:
     event: JSONObject
     partial: JSONObject | None = None
     partial_body: bytes | None = None
+    usage_by_agent: JSONObject = field(default_factory=dict[str, JSONValue])
 
 
 async def end_run(database: Database, writer: Writer, ending: Ending, pending: Sequence[JSONObject]) -> JSONObject:
@@ -137,15 +147,25 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
 
     Returns:
         `kind`: "won"; "gone" if the session is deleted; "stored" if the run had ended before, which may have been
-        otherwise: then also its status, at, step, usage, cycles and error. `pending`: the records as they are written.
+        otherwise: then also its status, at, step, usage, cycles, error and usage_by_agent. `pending`: the records as they are written.
     """
     return await database.call(
-        "end_run_v2", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
+        "end_run_v3", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
         None if ending.error is None else escaped_json(ending.error), escaped_json(ending.usage), ending.cycles,
         ending.step, ending.now, ending.at, ending.settle_sha256, ending.settle,
         None if ending.partial is None else escaped_json(ending.partial), ending.partial_body,
-        escaped_json(ending.event), escaped_json(list(pending)),
+        escaped_json(ending.event), escaped_json(list(pending)), escaped_json(ending.usage_by_agent),
     )  # fmt: skip
+
+
+async def read_given_turn(database: Database, run: RunRow) -> JSONValue:
+    """The turn, as JSON, that middleware put in place of the one that the run's messages make; None if it did not."""
+    query = select(runs.c.turn).where(
+        runs.c.tenant_id == run.key.tenant, runs.c.session_id == run.key.session, runs.c.id == run.id
+    )
+    async with database.transaction() as connection:
+        packed = await connection.scalar(query)
+    return None if packed is None else loads(packed)
 
 
 async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:
@@ -201,8 +221,9 @@ async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
         query = select(runs).where(runs.c.tenant_id == key.tenant, runs.c.session_id == key.session)
         begun = (await connection.execute(query.order_by(runs.c.ordinal))).all()
         waiting = select(inputs).where(
-            inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.state == "queued"
-        )
+            inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.state == "queued",
+            inputs.c.kind.in_(RUNS),
+        )  # fmt: skip
         queued = (await connection.execute(waiting.order_by(inputs.c.ordinal))).all()
     return [_run(row) for row in begun] + [_queued(row) for row in queued]
 
@@ -229,4 +250,6 @@ def _run(row: Row[Any]) -> RunRow:
 
 def _queued(row: Row[Any]) -> RunRow:
     key = SessionKey(row.tenant_id, row.session_id)
-    return RunRow(key, row.run_id, row.ordinal, waiting_status(row.state))
+    detail = cast("JSONObject | None", row.detail) or {}
+    error = cast("JSONObject | None", detail.get("error"))
+    return RunRow(key, row.run_id, row.ordinal, waiting_status(row.state), error=error)

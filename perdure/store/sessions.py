@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Row, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.errors import InvalidInput, UnknownSession
+from perdure.errors import InvalidInput
 from perdure.store.agents import AgentRow
 from perdure.store.database import Database
-from perdure.store.tables import agents, session_heads, sessions, thread_nodes
-from perdure.uap.session_key import SessionKey
+from perdure.store.tables import session_addresses, session_heads, sessions, thread_nodes
+from perdure.uap.session_key import SessionKey, unknown_session
 from perdure.upp.json_value import JSONObject
 
 _COLUMNS = (
@@ -27,7 +29,7 @@ MAX_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as lists show it."""
+    """A session as lists show it. `imported` is what a document from elsewhere said of it besides."""
 
     key: SessionKey
     agent: str
@@ -45,11 +47,19 @@ class SessionRow:
     paused: bool
     last_seq: int
     late_results: int
+    imported: JSONObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A thread node."""
+    """A thread node.
+
+    Attributes:
+        fork_index: the position in its parent's thread at which it leaves it; None for the root, and for a node from
+            elsewhere that goes on from all of it, also what is said there later.
+        imported: of a node from elsewhere what its document said of it besides: "index" (its place), "thread" (id and
+            dates), "children" and "count" (of its messages).
+    """
 
     id: str
     parent: str | None
@@ -58,6 +68,7 @@ class NodeRow:
     thread: str
     metadata: JSONObject
     created_at: datetime
+    imported: JSONObject | None = None
 
 
 def _joined() -> Any:
@@ -104,41 +115,55 @@ async def read_session(database: Database, key: SessionKey) -> SessionRow:
     Raises:
         UnknownSession: there is none.
     """
-    query = _joined().where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
     async with database.transaction() as connection:
-        row = (await connection.execute(query)).first()
+        return await session_of(connection, key)
+
+
+async def session_of(connection: AsyncConnection, key: SessionKey) -> SessionRow:
+    """One session, in a transaction. Raises UnknownSession."""
+    query = _joined().where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
+    row = (await connection.execute(query)).first()
     if row is None:
-        raise UnknownSession(f"no session {key.session}; `perdure sessions list` shows those there are")
+        raise unknown_session(key.session)
     return _session(row)
 
 
 async def read_nodes(database: Database, key: SessionKey) -> list[NodeRow]:
     """A session's thread nodes, oldest first."""
-    query = select(thread_nodes).where(thread_nodes.c.tenant_id == key.tenant, thread_nodes.c.session_id == key.session)
     async with database.transaction() as connection:
-        rows = (await connection.execute(query.order_by(thread_nodes.c.created_at, thread_nodes.c.id))).all()
-    return [
-        NodeRow(row.id, row.parent_id, row.name, row.fork_index, row.thread_id, row.metadata, row.created_at)
+        return await nodes_of(connection, key)
+
+
+async def nodes_of(connection: AsyncConnection, key: SessionKey) -> list[NodeRow]:
+    """A session's thread nodes, those that it came with first, then in the order in which they were made."""
+    query = select(thread_nodes).where(thread_nodes.c.tenant_id == key.tenant, thread_nodes.c.session_id == key.session)
+    rows = (await connection.execute(query.order_by(thread_nodes.c.created_at, thread_nodes.c.id))).all()
+    nodes = [
+        NodeRow(
+            row.id, row.parent_id, row.name, row.fork_index, row.thread_id, row.metadata, row.created_at, row.imported
+        )
         for row in rows
     ]
+    return sorted(nodes, key=_came_first)
+
+
+def _came_first(node: NodeRow) -> int:
+    return sys.maxsize if node.imported is None else cast(int, node.imported["index"])
 
 
 async def find_address(database: Database, key: SessionKey) -> AgentRow:
-    """The registered agent of a session: which workers serve it.
+    """The registered agent of a session: which workers serve it. A sub-agent's has its path for a name.
 
     Raises:
         UnknownSession: there is no such session, or no worker has ever registered its agent.
     """
-    on = (agents.c.tenant_id == sessions.c.tenant_id) & (agents.c.name == sessions.c.agent)
-    query = (
-        select(agents)
-        .join_from(sessions, agents, on)
-        .where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
+    query = select(session_addresses).where(
+        session_addresses.c.tenant_id == key.tenant, session_addresses.c.session_id == key.session
     )
     async with database.transaction() as connection:
         row = (await connection.execute(query)).first()
     if row is None:
-        raise UnknownSession(f"no session {key.session}; `perdure sessions list` shows those there are")
+        raise unknown_session(key.session)
     return AgentRow(row.name, row.agent_id, row.workflow_type, row.task_queue, row.spec, row.seen_at)
 
 

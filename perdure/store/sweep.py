@@ -15,7 +15,7 @@ select distinct on (i.tenant_id, i.session_id) i.tenant_id, i.session_id, a.name
   from perdure.inputs i
   join perdure.session_heads h on h.tenant_id = i.tenant_id and h.session_id = i.session_id
   join perdure.sessions s on s.tenant_id = i.tenant_id and s.id = i.session_id
-  join perdure.agents a on a.tenant_id = s.tenant_id and a.name = s.agent
+  join perdure.session_addresses a on a.tenant_id = s.tenant_id and a.session_id = s.id
  where i.state = 'queued' and i.created_at < clock_timestamp() - interval '1 second'
    and (i.not_before is null or i.not_before <= clock_timestamp())
    and h.active_run is null and not h.paused and not h.deleting
@@ -26,7 +26,7 @@ _ANSWERED = """
 select w.tenant_id, w.session_id, a.name, a.workflow_type, a.task_queue, w.id
   from perdure.waits w
   join perdure.sessions s on s.tenant_id = w.tenant_id and s.id = w.session_id
-  join perdure.agents a on a.tenant_id = s.tenant_id and a.name = s.agent
+  join perdure.session_addresses a on a.tenant_id = s.tenant_id and a.session_id = s.id
  where w.answered_at is not null and not w.delivered
    and w.answered_at < clock_timestamp() - interval '1 second'
  limit $1
@@ -37,7 +37,7 @@ select h.tenant_id, h.session_id, a.name, a.workflow_type, a.task_queue
   from perdure.runs r
   join perdure.session_heads h on h.tenant_id = r.tenant_id and h.session_id = r.session_id
   join perdure.sessions s on s.tenant_id = h.tenant_id and s.id = h.session_id
-  join perdure.agents a on a.tenant_id = s.tenant_id and a.name = s.agent
+  join perdure.session_addresses a on a.tenant_id = s.tenant_id and a.session_id = s.id
  where r.ended_at is null and h.active_run = r.id and not h.deleting
    and h.touched_at < clock_timestamp() - make_interval(secs => $2)
  order by h.touched_at desc limit $1

@@ -54,8 +54,13 @@ sessions = Table(
     "sessions", metadata,
     _text("tenant_id"), _text("id"), _text("agent"), _text("agent_id"), _text("status"), _json("title", null=True),
     _json("metadata"), _text("current_node", null=True), _number("runs", default=0), _number("steps", default=0),
-    _json("usage"), _time("created_at"), _time("updated_at"), PrimaryKeyConstraint("tenant_id", "id"),
+    _json("usage"), _time("created_at"), _time("updated_at"), _text("parent_session", null=True),
+    _text("parent_run", null=True), _text("parent_message", null=True), _number("parent_index", null=True),
+    _text("root_session", null=True), _json("usage_by_agent", null=True), _json("imported", null=True),
+    PrimaryKeyConstraint("tenant_id", "id"),
 )  # fmt: skip
+Index("sessions_by_parent", sessions.c.tenant_id, sessions.c.parent_session,
+      postgresql_where=text("parent_session is not null"))  # fmt: skip
 Index("sessions_by_status", sessions.c.tenant_id, sessions.c.status, desc(sessions.c.created_at), desc(sessions.c.id))
 Index("sessions_by_time", sessions.c.tenant_id, desc(sessions.c.created_at), desc(sessions.c.id))
 
@@ -76,6 +81,7 @@ inputs = Table(
     Column("opens_session", Boolean(), nullable=False), _text("body_sha256"), _text("kind"), _text("message_id"),
     Column("message", LargeBinary()), _text("message_sha"), Column("options", LargeBinary()), _text("policy"),
     _text("run_id"), _time("not_before", null=True), _text("state"), _time("created_at"),
+    _json("detail", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "ordinal"), UniqueConstraint("tenant_id", "session_id", "key"),
 )  # fmt: skip
 Index("inputs_by_opening_key", inputs.c.tenant_id, inputs.c.key, unique=True, postgresql_where=text("opens_session"))
@@ -85,7 +91,7 @@ thread_nodes = Table(
     "thread_nodes", metadata,
     _text("tenant_id"), _text("session_id"), _text("id"), _text("parent_id", null=True), _json("name", null=True),
     _number("fork_index", null=True), _text("thread_id"), _json("metadata"), _time("created_at"),
-    PrimaryKeyConstraint("tenant_id", "session_id", "id"),
+    _json("imported", null=True), PrimaryKeyConstraint("tenant_id", "session_id", "id"),
 )  # fmt: skip
 
 messages = Table(
@@ -106,6 +112,7 @@ runs = Table(
     _number("started_step", default=0), _json("usage", null=True), _number("cycles", default=0),
     _json("error", null=True), _text("temporal_run_id"), _number("first_seq", BigInteger()),
     _number("last_seq", BigInteger(), null=True), _time("started_at"), _time("ended_at", null=True),
+    _json("usage_by_agent", null=True), Column("turn", LargeBinary()),
     PrimaryKeyConstraint("tenant_id", "session_id", "id"), UniqueConstraint("tenant_id", "session_id", "ordinal"),
 )  # fmt: skip
 Index("runs_by_id", runs.c.tenant_id, runs.c.id)
@@ -115,6 +122,7 @@ checkpoints = Table(
     "checkpoints", metadata,
     _text("tenant_id"), _text("session_id"), _text("id"), _text("run_id"), _text("node_id"), _number("step"),
     _number("position"), _text("at"), _json("record"), _text("temporal_run_id"),
+    _text("imported_sha", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "id"),
 )  # fmt: skip
 
@@ -155,8 +163,21 @@ Index(
     postgresql_where=text("note is not null"),
 )  # fmt: skip
 
+session_addresses = Table(  # a view: where the workflow of each session runs
+    "session_addresses", MetaData(schema=SCHEMA),
+    _text("tenant_id"), _text("session_id"), _text("name"), _text("agent_id"), _text("workflow_type"),
+    _text("task_queue"), _json("spec"), _time("seen_at"),
+)  # fmt: skip
+
 payloads = Table(
     "payloads", metadata,
     _text("tenant_id"), _text("session_id"), _text("sha256"), Column("bytes", LargeBinary(), nullable=False),
     PrimaryKeyConstraint("tenant_id", "session_id", "sha256"),
+)  # fmt: skip
+
+run_views = Table(
+    "run_views", metadata,
+    _text("tenant_id"), _text("session_id"), _text("run_id"), _number("entered"), _json("error", null=True),
+    Column("metadata", LargeBinary(), nullable=False), Column("items", LargeBinary()), _json("result"),
+    PrimaryKeyConstraint("tenant_id", "session_id", "run_id"),
 )  # fmt: skip

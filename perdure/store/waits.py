@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, Select, or_, select, update
 
 from perdure.errors import UnknownWait
 from perdure.store.database import Database
-from perdure.store.tables import waits
+from perdure.store.tables import sessions, waits
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
 
@@ -28,6 +28,8 @@ class WaitRow:
         asked_at: when.
         answer: what was answered, or None.
         answered_by: who, or None.
+        root: the session whose sub-agent's, or its sub-agent's, it is; the session itself if it is nobody's.
+        path: the agent's path: the root agent's name and the names of the tools that led to it, joined by `/`.
     """
 
     key: SessionKey
@@ -38,13 +40,15 @@ class WaitRow:
     asked_at: datetime
     answer: JSONObject | None
     answered_by: str | None
+    root: str = ""
+    path: str = ""
 
 
 async def open_waits(database: Database, tenant: str, session: str | None = None) -> list[WaitRow]:
-    """Waits without an answer, oldest first; of one session if it is named."""
-    query = select(waits).where(waits.c.tenant_id == tenant, waits.c.answered_at.is_(None))
+    """Waits without an answer, oldest first; of one session and its sub-agents' if it is named."""
+    query = _select().where(waits.c.tenant_id == tenant, waits.c.answered_at.is_(None))
     if session is not None:
-        query = query.where(waits.c.session_id == session)
+        query = query.where(or_(waits.c.session_id == session, sessions.c.root_session == session))
     async with database.transaction() as connection:
         rows = (await connection.execute(query.order_by(waits.c.asked_at, waits.c.id))).all()
     return [_wait(row) for row in rows]
@@ -56,7 +60,7 @@ async def read_wait(database: Database, tenant: str, wait: str) -> WaitRow:
     Raises:
         UnknownWait: there is none for this tenant.
     """
-    query = select(waits).where(waits.c.tenant_id == tenant, waits.c.id == wait)
+    query = _select().where(waits.c.tenant_id == tenant, waits.c.id == wait)
     async with database.transaction() as connection:
         row = (await connection.execute(query)).first()
     if row is None:
@@ -74,13 +78,20 @@ async def answer_wait(database: Database, tenant: str, wait: str, answer: JSONOb
         update(waits)
         .where(waits.c.tenant_id == tenant, waits.c.id == wait, waits.c.answered_at.is_(None))
         .values(answer=answer, answered_by=by, answered_at=datetime.now(UTC))
-        .returning(waits)
     )
+    named = _select().where(waits.c.tenant_id == tenant, waits.c.id == wait)
     async with database.transaction() as connection:
-        row = (await connection.execute(query)).first()
+        answered = (await connection.execute(query)).rowcount
+        row = (await connection.execute(named)).first() if answered else None
     if row is None:
         raise UnknownWait(f"no open wait {wait}; it may have been answered: `perdure waits list` shows the open ones")
     return _wait(row)
+
+
+def _select() -> Select[Any]:
+    """Waits with the place of their session among those of its root."""
+    on = (sessions.c.tenant_id == waits.c.tenant_id) & (sessions.c.id == waits.c.session_id)
+    return select(waits, sessions.c.agent, sessions.c.root_session).join_from(waits, sessions, on)
 
 
 def _wait(row: Row[Any]) -> WaitRow:
@@ -93,4 +104,6 @@ def _wait(row: Row[Any]) -> WaitRow:
         row.asked_at,
         row.answer,
         row.answered_by,
+        row.root_session or row.session_id,
+        row.agent,
     )

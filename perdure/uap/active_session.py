@@ -12,6 +12,7 @@ from perdure.uap.ids import new_id
 from perdure.uap.state import ExecutionState
 from perdure.uap.thread_node import ThreadNode
 from perdure.upp.json_value import JSONObject
+from perdure.upp.usage import TokenUsage
 
 if TYPE_CHECKING:
     from perdure.uap.session import Session
@@ -28,6 +29,7 @@ class SessionRun:
         id: a UUIDv4.
         state: as after the last step; None before the first has ended.
         sub_agent_states: SessionJSON of the sub-agents that have finished, by tool call id.
+        usage_by_agent: what the run's agents have used, by path; there when the run is over, whatever became of it.
         outer: the run that this one is part of.
         over: it has ended; tasks that it left behind are no longer part of it.
     """
@@ -38,6 +40,7 @@ class SessionRun:
     id: str = field(default_factory=new_id)
     state: ExecutionState | None = None
     sub_agent_states: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
+    usage_by_agent: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
     outer: SessionRun | None = None
     over: bool = False
 

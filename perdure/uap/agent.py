@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, overload
+
+from typing_extensions import TypeIs
 
 from perdure.errors import InvalidInput
+from perdure.uap import agent_checks as checks
 from perdure.uap import host
+from perdure.uap.agent_input import History, read_input
+from perdure.uap.agent_spec import make_spec
 from perdure.uap.agent_stream import AgentStreamResult
+from perdure.uap.agent_tool import AgentTool, make_tool
+from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.hooks import AgentStrategy
-from perdure.uap.ids import derive_id, is_uuid4, new_id
+from perdure.uap.ids import derive_id, new_id
 from perdure.uap.middleware import Middleware
 from perdure.uap.options import RunOptions
-from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
-from perdure.upp.messages import Message, UserMessage
-from perdure.upp.prices import PriceTable, find_price
-from perdure.upp.provider import ModelReference
+from perdure.uap.spec import AgentSpec, Limits, StrategySpec
+from perdure.upp.errors import ErrorCode, UPPError
+from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import Message
+from perdure.upp.prices import PriceTable
+from perdure.upp.provider import BoundLLMModel, ModelReference
 from perdure.upp.provider_config import ProviderConfig
-from perdure.upp.thread import Thread
+from perdure.upp.tool_use import ToolUseStrategy
 from perdure.upp.tools import Tool
 from perdure.upp.turn import Turn
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+if TYPE_CHECKING:
+    from perdure.uap.option_types import AgentOptions
 
-History: TypeAlias = Sequence[Message] | Thread
+MAX_DEPTH = 8
+"""Levels of sub-agents below an agent that says nothing else."""
 
 
 class NamedStrategy(Protocol):
@@ -48,22 +58,28 @@ class Agent:
 
     Attributes:
         id: UUIDv4. Derived from the name if there is one, so that a restored session finds its agent again.
+        model: the bound model; None for an agent that has its parent's.
         name: how workers, sessions and the command line know it; None for one that runs in process only.
-        model: the bound model.
-        tools: in the order given.
+        tools: tools and sub-agents, the very objects that were given, in the order given.
         system: the system prompt.
         execution: the strategy and its options.
         params: model parameters.
         description: one line for people and for parent agents.
-        config: how the model's provider is reached; it stays in this process and is never stored.
+        config: how the model's provider is reached, over what the model says; it stays in this process and is never
+            stored.
         strategy: its lifecycle hooks.
         middleware: what surrounds its runs, outermost first.
+        structure: the JSON Schema of its answers; None for free text.
+        tool_strategy: hooks around its tool calls.
+        max_depth: how many levels of sub-agents may run below it.
+        resolved: the tools, with each sub-agent as the tool that its parent's model calls.
+        custom: the strategy itself if it is one of the user's own.
     """
 
     id: str
-    model: ModelReference
+    model: ModelReference | None
     name: str | None = None
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[Tool | Agent, ...] = ()
     system: str | None = None
     execution: StrategySpec = field(default_factory=StrategySpec)
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -71,31 +87,99 @@ class Agent:
     config: ProviderConfig | None = None
     strategy: AgentStrategy = field(default_factory=AgentStrategy)
     middleware: tuple[Middleware, ...] = ()
+    structure: JSONObject | None = None
+    tool_strategy: ToolUseStrategy | None = None
+    max_depth: int = MAX_DEPTH
+    custom: ExecutionStrategy | None = None
+    resolved: tuple[Tool, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        resolved = tuple(item.to_tool() if isinstance(item, Agent) else item for item in self.tools)
+        object.__setattr__(self, "resolved", resolved)
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of that name, or None."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+        """The tool of that name, a sub-agent's too, or None."""
+        return next((tool for tool in self.resolved if tool.name == name), None)
 
-    def spec(self, limits: Limits | None = None, prices: PriceTable | None = None) -> AgentSpec:
-        """The agent as a run sees it, by the limits and prices of whoever runs it."""
-        tools = [
-            ToolSpec(
-                name=tool.name,
-                effect=tool.effect.value,
-                timeout_s=tool.timeout.total_seconds() if tool.timeout else None,
-                sequential=tool.sequential,
+    def bind(self) -> BoundLLMModel:
+        """The model, ready to be called.
+
+        Raises:
+            UPPError: INVALID_REQUEST if the agent has none and runs below no agent that has one, or it cannot be used.
+        """
+        if self.model is None:
+            raise UPPError(
+                f"agent {self.name or self.id!r} has no model, and no parent agent to inherit one from; "
+                "give it one: agent(model=..., ...)",
+                ErrorCode.INVALID_REQUEST,
+                "perdure",
             )
-            for tool in self.tools
-        ]
-        return AgentSpec(
-            name=self.name or "",
-            id=self.id,
-            strategy=self.execution,
-            tools=tools,
-            limits=limits or Limits(),
-            priced=find_price(prices or {}, self.model.provider.name, self.model.model_id) is not None,
-            hooks=self.strategy.names,
-        )
+        return self.model.bind()
+
+    @property
+    def reach(self) -> ProviderConfig | None:
+        """How the model's provider is reached: the agent's configuration over the model's own."""
+        below = None if self.model is None else self.model.config
+        return below if self.config is None else self.config.over(below)
+
+    def spec(self, limits: Limits | None = None, prices: PriceTable | None = None, *, path: str = "") -> AgentSpec:
+        """The agent as a run sees it, by the limits and prices of whoever runs it.
+
+        Args:
+            limits: by default the usual ones.
+            prices: by default nothing is known.
+            path: of a sub-agent: the root agent's name and the names of the tools that lead to it, joined by `/`. It is
+                the spec's name.
+        """
+        return make_spec(self, limits or Limits(), prices or {}, path)
+
+    def to_tool(
+        self, *, name: str | None = None, description: str | None = None, parameter_schema: JSONObject | None = None
+    ) -> AgentTool:
+        """The agent as a tool, which another agent's model can call. Source: UAP-1.0 section 8.2.
+
+        An agent among the `tools` of another one becomes a tool so, without options.
+
+        Args:
+            name: by default the agent's name, with `_` for each dot, or `agent_<id>` if it has none.
+            description: by default the agent's own, else how its system prompt begins.
+            parameter_schema: what the model gives. By default a `task`; without one in it the sub-agent's task is the
+                JSON text of all that was given.
+
+        Raises:
+            InvalidInput: the name or the schema cannot be used.
+        """
+        return make_tool(self, name, description, parameter_schema)
+
+    def copy(self, **changes: Unpack[AgentOptions]) -> Agent:
+        """Another agent with the same options but for the changes; see `agent`.
+
+        Its id is a new one, unless it is given or the copy has a name: a name stands for one id, so a copy that keeps
+        the name keeps the id that is derived from it. A configuration is not taken along to another provider.
+
+        Raises:
+            InvalidInput: as `agent`.
+            UPPError: as `agent`.
+        """
+        options: AgentOptions = {
+            "model": self.model,
+            "name": self.name,
+            "description": self.description,
+            "system": self.system,
+            "tools": self.tools,
+            "execution": self.custom or self.execution,
+            "params": self.params,
+            "config": self.config,
+            "strategy": self.strategy,
+            "middleware": self.middleware,
+            "structure": self.structure,
+            "tool_strategy": self.tool_strategy,
+            "max_depth": self.max_depth,
+        }
+        if _vendor(changes.get("model", self.model)) != _vendor(self.model):
+            options["config"] = None
+        options.update(changes)
+        return agent(**options)
 
     @overload
     async def run(self, input: str | Message, /, *, options: RunOptions | None = None) -> Turn: ...
@@ -114,129 +198,119 @@ class Agent:
             UPPError: the model could not be used, or the strategy's limit was met with tool calls open.
             RunError: the run failed in another way.
         """
-        history, message = _overload(first, second)
+        history, message = read_input(first, second)
         return await host.current().run(self, history, message, options or RunOptions())
 
     @overload
-    def stream(self, input: str | Message, /, *, options: RunOptions | None = None) -> AgentStreamResult: ...
+    def stream(
+        self, input: str | Message, /, *, options: RunOptions | None = None, sub_agents: bool = False
+    ) -> AgentStreamResult: ...
     @overload
     def stream(
-        self, history: History, input: str | Message, /, *, options: RunOptions | None = None
+        self, history: History, input: str | Message, /, *, options: RunOptions | None = None, sub_agents: bool = False
     ) -> AgentStreamResult: ...
     def stream(
         self, first: History | str | Message, second: str | Message | None = None, /, *,
-        options: RunOptions | None = None,
+        options: RunOptions | None = None, sub_agents: bool = False,
     ) -> AgentStreamResult:  # fmt: skip
         """Do what `run` does, with events as it goes. Nothing happens before the result is read. Source: UAP-1.0 section 4.3.
 
         The run is carried out where `run` would be: in process, or durable inside `async with connect()`, whose block
-        must then last until the stream has been read.
+        must then last until the stream has been read. With `sub_agents` the events of sub-agents are given too, each
+        with the path and the tool call that it belongs to.
 
         Raises:
             InvalidInput: the arguments are not (input) or (history, input). What `run` raises is raised by reading.
         """
-        history, message = _overload(first, second)
-        return host.current().stream(self, history, message, options or RunOptions())
-
-
-def _overload(first: History | str | Message, second: str | Message | None) -> tuple[list[Message], Message]:
-    if second is None:
-        if not isinstance(first, str | Message):
-            raise InvalidInput("a history alone lacks the input: give (history, input)")
-        return [], _message(first)
-    if isinstance(first, str | Message):
-        raise InvalidInput("(history, input) takes a list of messages or a Thread first")
-    messages = first.messages if isinstance(first, Thread) else first
-    return list(messages), _message(second)
-
-
-def _message(value: str | Message) -> Message:
-    return UserMessage(value) if isinstance(value, str) else value
+        history, message = read_input(first, second)
+        return host.current().stream(self, history, message, options or RunOptions(), sub_agents=sub_agents)
 
 
 def agent(
     *,
-    model: ModelReference,
+    model: ModelReference | None = None,
     name: str | None = None,
     id: str | None = None,
     description: str | None = None,
     system: str | None = None,
-    tools: Sequence[Tool] = (),
-    execution: NamedStrategy | StrategySpec | None = None,
+    tools: Sequence[Tool | Agent] = (),
+    execution: NamedStrategy | ExecutionStrategy | StrategySpec | None = None,
     params: Mapping[str, Any] | None = None,
     config: ProviderConfig | None = None,
     strategy: AgentStrategy | None = None,
     middleware: Sequence[Middleware] = (),
+    structure: JSONObject | None = None,
+    tool_strategy: ToolUseStrategy | None = None,
+    max_depth: int = MAX_DEPTH,
 ) -> Agent:
     """Define an agent. Source: UAP-1.0 section 4.1.
 
     Args:
-        model: from a provider factory, for example `scripted([...])`.
+        model: from a provider factory, for example `scripted([...])`. A sub-agent without one has its parent's.
         name: 1 to 64 letters, digits, `_`, `.` or `-`. Needed by an agent that an `App` serves; it must stay the same
             from deploy to deploy.
         id: UUIDv4; by default derived from the name, or drawn if there is none.
-        description: one line for people.
+        description: one line for people, and for the models of parent agents.
         system: the system prompt.
-        tools: functions made into tools by `@tool`; names must differ.
-        execution: `loop(...)` by default.
+        tools: functions made into tools by `@tool`, and sub-agents; names must differ.
+        execution: `loop(...)`, `react(...)`, `plan(...)`, or a strategy of one's own, see
+            `perdure.uap.execution.ExecutionStrategy`. `loop(...)` by default, with the rounds of `tool_strategy` if there is one.
         params: model parameters, passed on as they are.
         config: how the model's provider is reached, over what the model's own reference says.
         strategy: lifecycle hooks.
         middleware: what surrounds each run, outermost first; see `perdure.middleware`.
+        structure: a JSON Schema that the answers must fit; the turn then has `data`.
+        tool_strategy: hooks around each tool call. Its limit of rounds counts where no `execution` is given.
+        max_depth: how many levels of sub-agents may run below this one; 0 for none.
 
     Raises:
-        InvalidInput: a name, id or tool that cannot be used.
-        UPPError: INVALID_REQUEST if the model's provider would refuse a tool.
+        InvalidInput: a name, id, tool or other option that cannot be used.
+        UPPError: INVALID_REQUEST if the model's provider would refuse a tool or the structure.
     """
-    if name is not None and not _NAME.match(name):
-        raise InvalidInput(f"agent name {name!r} cannot be used; 1 to 64 letters, digits, '_', '.' or '-'")
-    if id is not None and not is_uuid4(id):
-        raise InvalidInput(f"agent id {id!r} is not a UUIDv4; leave it out to get one from the name")
-    if not isinstance(cast(object, model), ModelReference):
-        raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
+    checks.check_identity(name, id)
+    checks.check_model(model)
     _check_tools(tools)
-    _check_middleware(middleware)
-    model.bind().check(tools, None)
-    chosen = execution or StrategySpec()
-    return Agent(
+    checks.check_middleware(middleware)
+    checks.check_depth(max_depth)
+    chosen = execution or _default_loop(tool_strategy)
+    custom = chosen if _is_own(chosen) else None
+    made = Agent(
         id=id or (derive_id("agent", name) if name else new_id()),
         model=model,
         name=name,
         tools=tuple(tools),
         system=system,
-        execution=StrategySpec(name=chosen.name, options=dict(chosen.options)),
+        execution=StrategySpec(chosen.name) if _is_own(chosen) else StrategySpec(chosen.name, dict(chosen.options)),
         params=dict(params or {}),
         description=description,
-        config=model.config if config is None else config.over(model.config),
+        config=config,
         strategy=strategy or AgentStrategy(),
         middleware=tuple(middleware),
+        structure=checks.checked_structure(structure),
+        tool_strategy=tool_strategy,
+        max_depth=max_depth,
+        custom=custom,
     )
+    checks.check_names(made.resolved)
+    if model is not None:
+        checks.check_fit(model, made.resolved, made.structure)
+    return made
 
 
-def _check_middleware(middleware: Sequence[Middleware]) -> None:
-    for item in middleware:
-        if not isinstance(cast(object, item), Middleware):
-            raise InvalidInput(
-                f"{item!r:.80} is not middleware; make a subclass of Middleware, or use perdure.middleware"
-            )
+def _is_own(given: NamedStrategy | ExecutionStrategy | StrategySpec) -> TypeIs[ExecutionStrategy]:
+    """Whether a strategy is one of the user's own: those can stream."""
+    return callable(getattr(given, "stream", None))
 
 
-def _check_tools(tools: Sequence[Tool]) -> None:
+def _default_loop(tool_strategy: ToolUseStrategy | None) -> StrategySpec:
+    return StrategySpec(options={} if tool_strategy is None else {"max_iterations": tool_strategy.max_iterations})
+
+
+def _check_tools(tools: Sequence[Tool | Agent]) -> None:
     for item in tools:
-        if not isinstance(cast(object, item), Tool):
+        if not isinstance(cast(object, item), Tool | Agent):
             raise InvalidInput(f"{item!r} is not a tool; make one from a typed function with @tool")
-    check_names(tools)
 
 
-def check_names(tools: Sequence[Tool]) -> None:
-    """Refuse tools that a model could take for one another.
-
-    Raises:
-        InvalidInput: two names differ in nothing, or only in case or in `-` and `_`.
-    """
-    seen: dict[str, str] = {}
-    for item in tools:
-        folded = item.name.replace("-", "_").lower()
-        if folded in seen:
-            raise InvalidInput(f"tools {seen[folded]!r} and {item.name!r} cannot be told apart; give one another name")
-        seen[folded] = item.name
+def _vendor(model: ModelReference | None) -> str | None:
+    return None if model is None else model.provider.name

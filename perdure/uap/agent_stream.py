@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
 from perdure.errors import InvalidInput
 from perdure.uap.ids import derive_id
 from perdure.uap.partial_turn import partial_turn
-from perdure.upp.json_field import invalid, read_int, read_object, read_optional_object, read_str
+from perdure.upp.json_field import invalid, read_int, read_list, read_object, read_optional_object, read_str
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import Message
 from perdure.upp.stream import StreamEvent
@@ -26,8 +26,8 @@ from perdure.upp.usage import empty_usage
 class UAPEventType(StrEnum):
     """The `type` of a UAP event, with the keys of its data. All but `reset` are the specification's.
 
-    Data besides has `stepId`, the id of the step. `reset` is Perdure's own: a model call failed while its answer came,
-    and begins anew. Its `events` says how many events of source "upp", the last that were given, count no more; they
+    Data besides has `stepId` and `turnId`, the ids of step and run, and of a sub-agent in process `parentAgentId` and
+    `parentTurnId`. `reset` is Perdure's own: a model call failed while its answer came, and begins anew. Its `events` says how many events of source "upp", the last that were given, count no more; they
     are the failed call's, so none is taken back that belongs to another. Who shows text as it comes takes theirs away.
     """
 
@@ -92,6 +92,9 @@ class AgentStreamEvent:
     Attributes:
         uap: there if the source is "uap".
         upp: there if the source is "upp".
+        path: of a sub-agent's event: the names of the tools that lead to it from the agent whose stream this is.
+        call: of a sub-agent's event: the id of the tool call that it is the run of; two calls of one sub-agent differ
+            in it.
 
     Raises:
         InvalidInput: both are there, or neither.
@@ -99,6 +102,8 @@ class AgentStreamEvent:
 
     uap: UAPEvent | None = None
     upp: StreamEvent | None = None
+    path: tuple[str, ...] = ()
+    call: str = ""
 
     def __post_init__(self) -> None:
         if (self.uap is None) == (self.upp is None):
@@ -110,11 +115,14 @@ class AgentStreamEvent:
         return "upp" if self.uap is None else "uap"
 
     def to_json(self) -> JSONObject:
-        """The specification's JSON form; the key of the other source is absent."""
+        """The specification's JSON form; the key of the other source is absent, and so are an empty path and call."""
+        place: JSONObject = {"path": [*self.path]} if self.path else {}
+        if self.call:
+            place["call"] = self.call
         if self.uap is not None:
-            return {"source": "uap", "uap": self.uap.to_json()}
+            return {"source": "uap", "uap": self.uap.to_json(), **place}
         assert self.upp is not None, "looked at when the event was made"
-        return {"source": "upp", "upp": self.upp.to_json()}
+        return {"source": "upp", "upp": self.upp.to_json(), **place}
 
     @classmethod
     def from_json(cls, value: JSONValue) -> AgentStreamEvent:
@@ -126,16 +134,22 @@ class AgentStreamEvent:
         source, what = read_object(value, "agent stream event"), "agent stream event"
         match read_str(source, "source", what):
             case "uap":
-                return cls(uap=UAPEvent.from_json(source.get("uap")))
+                event = cls(uap=UAPEvent.from_json(source.get("uap")))
             case "upp":
-                return cls(upp=StreamEvent.from_json(source.get("upp")))
+                event = cls(upp=StreamEvent.from_json(source.get("upp")))
             case other:
                 raise invalid(what, f"unknown source {other!r:.80}; known are uap, upp")
+        path = read_list(source, "path", what)
+        if not all(isinstance(name, str) for name in path):
+            raise invalid(what, "field 'path' must be a list of names")
+        call = read_str(source, "call", what) if source.get("call") is not None else ""
+        return replace(event, path=tuple(str(name) for name in path), call=call)
 
 
 def of_step(kind: UAPEventType, run: str, step: int, agent_id: str, data: JSONObject) -> AgentStreamEvent:
     """An event of source "uap" that says in which step of which run it came."""
-    return AgentStreamEvent(UAPEvent(kind, step, agent_id, {**data, "stepId": derive_id(run, "step", step)}))
+    ids: JSONObject = {"stepId": derive_id(run, "step", step), "turnId": run}
+    return AgentStreamEvent(UAPEvent(kind, step, agent_id, {**data, **ids}))
 
 
 def is_aborted() -> bool:

@@ -1,4 +1,4 @@
-"""`App`: the agents that a worker serves, found by name."""
+"""`App`: the agents that a worker serves, found by name, and their sub-agents, found by path."""
 
 from __future__ import annotations
 
@@ -6,38 +6,31 @@ from collections.abc import Iterator, Sequence
 
 from perdure.errors import InvalidInput, UnknownAgent
 from perdure.uap.agent import Agent
-
-
-def refuse_middleware(agent: Agent) -> None:
-    """Refuse an agent whose middleware a durable run would pass over.
-
-    Raises:
-        InvalidInput: it has some.
-    """
-    if agent.middleware:
-        raise InvalidInput(
-            f"agent {agent.name!r} has middleware, which surrounds runs in process only; no worker runs it yet. Leave it "
-            "out of the App, or its middleware out of the agent"
-        )
+from perdure.uap.agent_tool import AgentTool
+from perdure.uap.inheritance import deepest, inherit, label_of
+from perdure.uap.strategy_source import check_source
 
 
 class App:
     """The agents of one deployment. `perdure worker module:app` serves them."""
 
     def __init__(self, agents: Sequence[Agent]) -> None:
-        """Collect agents.
+        """Collect agents, with their sub-agents.
 
         Raises:
-            InvalidInput: an agent without a name, two of one name, or one with middleware.
+            InvalidInput: an agent without a name, two of one name, or a sub-agent that a run
+                could not find again: it has no name, and neither has its tool; or a strategy of one's own likewise.
+            UPPError: INVALID_REQUEST if the provider of a model that a sub-agent inherits would refuse its tools.
         """
         self._agents: dict[str, Agent] = {}
+        self._found: dict[str, Agent] = {}
         for item in agents:
             if item.name is None:
                 raise InvalidInput("an agent that an App serves needs a name: agent(name=..., ...)")
             if item.name in self._agents:
                 raise InvalidInput(f"two agents are named {item.name!r}; names must differ")
-            refuse_middleware(item)
             self._agents[item.name] = item
+            self._collect(item, item.name, deepest(item, 0, None), 0)
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
@@ -45,17 +38,40 @@ class App:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def serves(self, name: str) -> bool:
-        """Whether there is an agent of that name."""
-        return name in self._agents
+    def serves(self, path: str) -> bool:
+        """Whether there is an agent of that name, or a sub-agent of that path."""
+        return path in self._found
 
-    def agent(self, name: str) -> Agent:
-        """The agent of that name.
+    def agent(self, path: str) -> Agent:
+        """The agent of that name, or the sub-agent of that path, with all that it inherits.
+
+        Args:
+            path: an agent's name; for a sub-agent `/` and a tool's name follow, as often as needed.
 
         Raises:
-            UnknownAgent: there is none; the message lists those there are.
+            UnknownAgent: there is none; the message lists the agents that there are.
         """
-        found = self._agents.get(name)
+        found = self._found.get(path)
         if found is None:
-            raise UnknownAgent(f"no agent is named {name!r}; this app has {', '.join(self._agents) or 'none'}")
+            raise UnknownAgent(f"no agent is named {path!r}; this app has {', '.join(self._agents) or 'none'}")
         return found
+
+    def _collect(self, agent: Agent, path: str, limit: int, depth: int) -> None:
+        self._found[path] = agent
+        if agent.custom is not None:
+            check_source(path, agent.custom)
+        if depth == limit:
+            return
+        for tool in agent.resolved:
+            if isinstance(tool, AgentTool):
+                _check_findable(tool, path)
+                child = inherit(tool.agent, agent)
+                self._collect(child, f"{path}/{tool.name}", deepest(child, depth + 1, limit), depth + 1)
+
+
+def _check_findable(tool: AgentTool, path: str) -> None:
+    if tool.agent.name is None and tool.name == label_of(tool.agent):
+        raise InvalidInput(
+            f"a sub-agent of {path!r} has no name, so after a restart its runs could not find it again: give it one, "
+            "agent(name=..., ...), or its tool, to_tool(name=...)"
+        )

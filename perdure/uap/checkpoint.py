@@ -35,6 +35,8 @@ class CheckpointRecord:
         history_length: events of the execution when it was taken.
         reasoning: ids of react's reasoning so far, one per step, oldest first.
         plan: PlanStepJSON of plan's steps; None before there is a plan.
+        sub_agents: session ids of the sub-agents that the run has finished, by tool call id.
+        usage_by_agent: TokenUsage JSON of those sub-agents and of theirs, by agent path.
     """
 
     id: str
@@ -53,3 +55,5 @@ class CheckpointRecord:
     history_length: int = 0
     reasoning: list[str] = field(default_factory=list[str])
     plan: list[dict[str, Any]] | None = None
+    sub_agents: dict[str, str] = field(default_factory=dict[str, str])
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])

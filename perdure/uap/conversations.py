@@ -88,6 +88,7 @@ async def query(agent: Agent, input: str | Message, *, session: Session | None =
 
 async def _query_in(thread: Thread, agent: Agent, input: str | Message, session: Session | None) -> QueryResult:
     if session is not None:
+        await session.refresh()  # so that what is kept already is known, and stays
         _kept_queries(session)
     turn = await ask(agent, input, thread)
     if session is not None:

@@ -13,8 +13,8 @@ from typing import cast, get_args
 
 from perdure.upp.content import AssistantContent, ContentBlock, ReasoningBlock, TextBlock, UserContent
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
-from perdure.upp.messages import AssistantMessage, Message, UserMessage
-from perdure.upp.tool_call import ToolCall
+from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from perdure.upp.tool_call import ToolCall, ToolResult
 
 _ASSISTANT_BLOCKS = get_args(AssistantContent)
 _USER_BLOCKS = get_args(UserContent)
@@ -68,6 +68,24 @@ def cut_input(message: Message) -> UserMessage:
     content = _cut_blocks(message.content, cuts)
     kept = [cast(UserContent, block) for block in content if isinstance(block, _USER_BLOCKS)]
     return UserMessage(kept, id=message.id[:LONGEST_NAME], timestamp=message.timestamp, metadata=_metadata(cuts))
+
+
+def cut_message(message: Message) -> Message:
+    """Any message as the workflow may hold it."""
+    if isinstance(message, AssistantMessage):
+        return cut_answer(message)
+    if not isinstance(message, ToolResultMessage):
+        return cut_input(message)
+    cuts: list[JSONValue] = []
+    results: list[ToolResult] = []
+    for index, result in enumerate(message.results):
+        value, cut = cut_value(result.result)
+        if cut is not None:
+            cuts.append({"part": f"results/{index}", **cut})
+        results.append(ToolResult(result.tool_call_id, value, result.is_error))
+    return ToolResultMessage(
+        results, id=message.id[:LONGEST_NAME], timestamp=message.timestamp, metadata=_metadata(cuts)
+    )
 
 
 def _metadata(cuts: list[JSONValue]) -> dict[str, JSONObject] | None:

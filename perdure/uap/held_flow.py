@@ -64,4 +64,4 @@ def _texts(event: StreamEvent, text: str) -> list[AgentStreamEvent]:
 
 
 def _type(event: AgentStreamEvent) -> StreamEventType | None:
-    return None if event.upp is None else event.upp.type
+    return None if event.upp is None or event.path else event.upp.type

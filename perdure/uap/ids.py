@@ -86,6 +86,11 @@ def wait_id(message: str, index: int) -> str:
     return derive_id(message, "wait", index)
 
 
+def child_session_id(message: str, index: int) -> str:
+    """The id of the session of the sub-agent that a tool call asked."""
+    return derive_id(message, "child", index)
+
+
 def _after(place: int) -> tuple[int, ...]:
     """What sets ids apart that stand for others of the same step; histories know the first without it."""
     return (place,) if place else ()

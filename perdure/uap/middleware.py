@@ -61,9 +61,20 @@ class Middleware:
 
     `before`, `after` and `on_error` may be async, or sync and run on a thread. One object serves all runs of its
     agents at once, so what belongs to one run goes into the context's metadata, under keys that begin with the name.
+
+    A durable run calls them in activities: `before` and what comes after the run once each, unless a worker dies
+    meanwhile; then that worker's call is repeated, but never once what came of it is stored. A durable run that is
+    cancelled ends without `after` and `on_error`; in process, a stream that is aborted has a partial turn, which `after`
+    is given.
+
+    Attributes:
+        name: of the middleware.
+        listens: the types of events that `on_event` wants; None for all of them. A durable run makes one call for each,
+            so say what is wanted.
     """
 
     name: str = "middleware"
+    listens: frozenset[UAPEventType] | None = None
 
     @property
     def holds_deltas(self) -> bool:
@@ -87,7 +98,8 @@ class Middleware:
     def on_event(self, context: MiddlewareContext, event: UAPEvent) -> Awaitable[None] | None:
         """Called with each UAP event of the run, in array order; a sync one must not block.
 
-        `step_start` comes before anything of the step is done. What this raises makes the run fail there.
+        `step_start` comes before anything of the step is done. What this raises makes the run fail there. A durable
+        run tells of its own steps only: what a sub-agent spent is in `context.spent` once it has ended.
         """
 
 
@@ -158,7 +170,7 @@ async def leave(middleware: Sequence[Middleware], context: MiddlewareContext, ou
 
 
 async def tell(middleware: Sequence[Middleware], context: MiddlewareContext, event: UAPEvent) -> None:
-    """Counts an event, then shows it to every middleware in array order; a host tells each event once.
+    """Counts an event, then shows it to every middleware that wants it, in array order; a host tells each event once.
 
     Raises:
         Exception: what a middleware raised; it must make the run fail.
@@ -167,8 +179,25 @@ async def tell(middleware: Sequence[Middleware], context: MiddlewareContext, eve
         own = event.agent_id == context.agent.id
         spent = context.spent
         context.spent = spent.after_step(event.step, event.data) if own else spent.after_child(event.data)
+    await show(middleware, context, event)
+
+
+async def show(middleware: Sequence[Middleware], context: MiddlewareContext, event: UAPEvent) -> None:
+    """Shows an event that is counted to every middleware that wants it, in array order.
+
+    Raises:
+        Exception: what a middleware raised; it must make the run fail.
+    """
     for item in middleware:
-        await settle(item.on_event(context, event))
+        if event.type in wanted(item):
+            await settle(item.on_event(context, event))
+
+
+def wanted(item: Middleware) -> frozenset[UAPEventType]:
+    """The types of events that a middleware is to be told."""
+    if type(item).on_event is Middleware.on_event:
+        return frozenset()
+    return frozenset(UAPEventType) if item.listens is None else item.listens
 
 
 def holds_deltas(middleware: Sequence[Middleware]) -> bool:

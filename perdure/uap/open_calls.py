@@ -30,6 +30,23 @@ def sendable_history(history: Sequence[Message], message: Message) -> list[Messa
     return sent
 
 
+def answered(messages: Sequence[Message]) -> list[Message]:
+    """The messages, every tool call in them answered, by an error if by nothing else.
+
+    Args:
+        messages: oldest first.
+    """
+    return [
+        item
+        for place, message in enumerate(messages)
+        for item in (message, *_missing_of(message, messages[place + 1 :]))
+    ]
+
+
+def _missing_of(message: Message, following: Sequence[Message]) -> list[Message]:
+    return _missing(message, _answered(following)) if isinstance(message, AssistantMessage) else []
+
+
 def _answered(following: Sequence[Message]) -> set[str]:
     """The calls that the results right behind an answer belong to."""
     ids: set[str] = set()

@@ -11,7 +11,7 @@ from typing import Any, cast
 from perdure.errors import InvalidInput
 from perdure.upp.json_value import JSONObject, JSONValue
 
-_EMPTY_DEFAULT = ("params", "client_tools")
+_EMPTY_DEFAULT = ("params", "client_tools", "stream")
 
 
 def _is_whole(value: object) -> bool:
@@ -59,6 +59,7 @@ _NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
     "client_tools": (_are_tools, "a list of objects, each with a 'name' that is not empty"),
     "max_steps": (_is_whole, "a whole number of at least 1, or left out"),
     "max_cost": (lambda value: value is None or _to_cost(value) is not None, "a decimal above 0, or left out"),
+    "stream": (lambda value: isinstance(value, bool), "True or False"),
     "history": (lambda value: value is None or _is_list_of(value, dict), "a list of messages as JSON, or left out"),
 }
 """What each option must be, as a check and in words: options come from outside as JSON."""
@@ -79,6 +80,7 @@ class RunOptions:
         max_cost: what the run may cost, in the currency of the table of prices; no further step begins once it has
             cost that much. Refused at the start if the model has no price. In JSON a decimal as text.
         history: messages (UPP MessageJSON, oldest first) that this run sees in place of the session's thread.
+        stream: the run's events are read: a strategy of one's own runs its `stream`. Set by `agent.stream()`.
     """
 
     instructions: str | None = None
@@ -90,6 +92,7 @@ class RunOptions:
     max_steps: int | None = None
     max_cost: Decimal | None = None
     history: list[dict[str, Any]] | None = None
+    stream: bool = False
 
     def __post_init__(self) -> None:
         for name, (fits, needed) in _NEEDED.items():

@@ -1,4 +1,4 @@
-"""Where sessions that run in process are kept: a port of three methods, and the adapter that forgets.
+"""Where sessions in process are kept, and copies of durable ones: a port of three methods, and the adapter that forgets.
 
 Source: UAP-1.0 section 14.2, PersistenceAdapter.
 """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.uap.agent import Agent, check_names
+from perdure.uap.agent import Agent
+from perdure.uap.agent_checks import check_names
 from perdure.uap.observations import observations
 from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import PROMPT, prompt_message, scaffold_of
 from perdure.uap.strategy import PLAIN, Ask
+from perdure.uap.structure import structure_of
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import Message, ToolResultMessage, UserMessage
 from perdure.upp.provider import LLMRequest
@@ -32,24 +34,28 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
     params: JSONObject = {**agent.params, **options.params}
     client_tools = [_client_tool(tool) for tool in options.client_tools]
     _check_client_tools(agent, client_tools)
-    tools = [*agent.tools, *client_tools]
+    tools = [*agent.resolved, *client_tools]
     return LLMRequest(
         messages=[*(item for item in messages if scaffold_of(item) != PROMPT), *_told(messages, ask)],
         system=system or None,
         params=params,
         tools=tools,
         tool_choice=_tool_choice(options, ask, messages, tools),
-        structure=_structure(agent, ask),
+        structure=_structure(agent, options, ask),
         response_format=None if ask.structure else options.response_format,
         modalities=options.modalities,
-        config=agent.config,
+        config=agent.reach,
     )
 
 
-def _structure(agent: Agent, ask: Ask) -> JSONObject | None:
-    """The schema, if the model can be held to one; else the strategy's prompt alone says the form."""
-    held = ask.structure is not None and agent.model.bind().capabilities.structured_output
-    return ask.structure if held else None
+def _structure(agent: Agent, options: RunOptions, ask: Ask) -> JSONObject | None:
+    """The schema of this call: the strategy's own, else the agent's wherever the answer is not the strategy's alone.
+
+    A model that cannot be held to the strategy's is told the form by the strategy's prompt alone.
+    """
+    if ask.structure is None:
+        return None if ask.scaffold else structure_of(agent, options)
+    return ask.structure if agent.bind().capabilities.structured_output else None
 
 
 def _tool_choice(
@@ -81,8 +87,8 @@ def _told(messages: Sequence[Message], ask: Ask) -> list[Message]:
 def _check_client_tools(agent: Agent, client_tools: Sequence[Tool]) -> None:
     """The agent's own were looked at when it was defined."""
     if client_tools:
-        check_names([*agent.tools, *client_tools])
-        agent.model.bind().check(client_tools, None)
+        check_names([*agent.resolved, *client_tools])
+        agent.bind().check(client_tools, None)
 
 
 def _client_tool(declared: JSONObject) -> Tool:

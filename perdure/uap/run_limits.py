@@ -6,6 +6,7 @@ from perdure.errors import InvalidInput, LimitExceeded
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec
 from perdure.uap.state import ExecutionState
+from perdure.upp.usage import TokenUsage
 
 
 def check_start(options: RunOptions, agent: AgentSpec) -> None:
@@ -21,8 +22,14 @@ def check_start(options: RunOptions, agent: AgentSpec) -> None:
         )
 
 
-def check_next_step(options: RunOptions, state: ExecutionState, run: str) -> None:
+def check_next_step(options: RunOptions, state: ExecutionState, run: str, used: TokenUsage | None = None) -> None:
     """Look at a run's limits before its next step.
+
+    Args:
+        options: of the run.
+        state: where it stands.
+        run: its id.
+        used: what it and its sub-agents have used; None if it has none.
 
     Raises:
         LimitExceeded: with code "max_steps" or "max_cost".
@@ -31,7 +38,7 @@ def check_next_step(options: RunOptions, state: ExecutionState, run: str) -> Non
         raise LimitExceeded(f"the run took {options.max_steps} steps, its limit", run_id=run, code="max_steps")
     if options.max_cost is None or state.cycles == 0:
         return
-    spent = state.usage.cost
+    spent = (state.usage if used is None else used).cost
     if spent is None:
         raise LimitExceeded(
             f"the run may cost {options.max_cost:f}, and the model's server does not say how many tokens it took",

@@ -1,103 +1,115 @@
 """`session(...)`: an agent with a conversation that goes on, checkpoints to go back to, and a document of it all.
 
-Sessions here live in this process. Source: UAP-1.0 sections 6 and 13.
+Sessions here live in this process. A connection's host opens sessions of its own, of a class below this one, so that
+both are used alike. Source: UAP-1.0 sections 6 and 13.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from perdure.errors import InvalidInput
 from perdure.uap import host
-from perdure.uap.active_session import SessionRun, in_run, is_part_of
+from perdure.uap.active_session import SessionRun, is_part_of
 from perdure.uap.agent import Agent
+from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult
 from perdure.uap.hooks import state_copy
-from perdure.uap.ids import new_id
 from perdure.uap.open_calls import sendable_history
 from perdure.uap.options import RunOptions
 from perdure.uap.persistence import PersistenceAdapter
-from perdure.uap.session_checkpoints import Checkpoint, CheckpointList
-from perdure.uap.session_document import read_session
-from perdure.uap.session_json import VERSION
-from perdure.uap.session_options import Interval, SessionOptions, json_metadata
+from perdure.uap.session_checkpoints import Checkpoint
+from perdure.uap.session_document import SessionDocument, read_session
+from perdure.uap.session_options import Interval, SessionOptions
 from perdure.uap.session_place import place_turn, restored_place
-from perdure.uap.session_saving import SessionSaving
-from perdure.uap.session_watch import ResumingHost, turn_checkpoint, watched
-from perdure.uap.state import ExecutionState
+from perdure.uap.session_stream import CheckpointEvents, is_partial, relay, says_something
+from perdure.uap.session_view import SessionView
+from perdure.uap.session_watch import Keep, resuming_host, running_in, turn_checkpoint, watched
 from perdure.uap.thread_node import ThreadNode
 from perdure.uap.thread_tree import ThreadTree
-from perdure.upp.json_value import JSONObject, JSONValue, jsonable
+from perdure.upp.event_flow import Flow
+from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import Message, UserMessage
 from perdure.upp.timestamp import format_timestamp, now
 from perdure.upp.turn import Turn
 
 
-class Session:
+class Session(SessionView):
     """An agent with a conversation that goes on. Made by `session(...)`. Source: UAP-1.0 section 6.1, Session.
 
     Runs come one after another; a second one waits. A run that fails leaves the threads as they were, and its
     checkpoints in the list: from there `resume` goes on.
-
-    Attributes:
-        agent: whose session it is.
-        thread_tree: the conversation; it may be branched, merged and checked out between runs.
-        metadata: the user's own data, JSON. Threads of `query` inside a run are under `queries`, by thread id.
     """
 
-    def __init__(self, agent: Agent, options: SessionOptions | None = None) -> None:
-        """See `session`."""
-        chosen = options or SessionOptions()
-        self._id = chosen.id or new_id()
-        self.agent = agent
-        self._agent_id = agent.id
-        self.thread_tree = ThreadTree()
-        self.metadata = json_metadata(chosen.metadata)
-        self._checkpoints = CheckpointList()
-        self._interval: Interval | None = chosen.interval
-        self._created_at = self._updated_at = format_timestamp(now())
-        self._saving = SessionSaving(self._id, self.to_json, chosen.persistence)
+    def __init__(
+        self, agent: Agent, options: SessionOptions | None = None, *, document: SessionDocument | None = None
+    ) -> None:
+        """See `session`, and `from_json` of which a document is."""
+        tree = ThreadTree() if document is None else document.tree
+        super().__init__(agent, options or SessionOptions(), document, tree)
         self._running = asyncio.Lock()
-
-    @property
-    def id(self) -> str:
-        """A UUIDv4, unless another system wrote it."""
-        return self._id
-
-    @property
-    def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints, oldest first, those of failed runs and left branches too; a list of the caller's own."""
-        return list(self._checkpoints.items)
-
-    @property
-    def current_checkpoint(self) -> Checkpoint | None:
-        """The latest checkpoint, or the one restored after it; None before the first."""
-        return self._checkpoints.current
-
-    @property
-    def state(self) -> ExecutionState | None:
-        """What the run had come to at the current checkpoint, as a copy; None before the first."""
-        current = self._checkpoints.current
-        return None if current is None else state_copy(current.state)
 
     async def run(self, input: str | Message, /, *, options: RunOptions | None = None) -> Turn:
         """Run the agent on one input after the current node's history, and append the turn to that node's thread.
 
         Raises:
-            InvalidInput: the session's own run calls it, or the host here keeps sessions of its own.
+            InvalidInput: the session's own run calls it.
             Exception: what `Agent.run` raises; the threads are as they were, a checkpoint per ended step is kept.
         """
         message = UserMessage(input) if isinstance(input, str) else input
         async with self._alone():
-            _resuming_host()
-            run = SessionRun(self, self.thread_tree.current, len(self.thread_tree.current.thread))
+            here, run = resuming_host(), self._begin()
             history = sendable_history(self.thread_tree.history(), message)
-            with in_run(run):
-                turn = await self._agent_of(run).run(history, message, options=options)
+            with self._counted(run), running_in(run, here):
+                turn = await here.run(self._agent_of(run), history, message, options or RunOptions())
             run.node.thread.append(turn)
             await self._finish(run, turn)
+            return turn
+
+    def stream(
+        self, input: str | Message, /, *, options: RunOptions | None = None, sub_agents: bool = False
+    ) -> AgentStreamResult:
+        """Do what `run` does, with events as it goes; it begins when it is first read. Source: UAP-1.0 section 6.1.
+
+        When its turn is there, the thread has it. A stream that is aborted leaves its partial turn in the thread if
+        anything was answered. What `run` raises is raised by reading.
+
+        Args:
+            input: text, or a message.
+            options: for this run.
+            sub_agents: whether events of sub-agents are given too, each with its path.
+        """
+        message = UserMessage(input) if isinstance(input, str) else input
+
+        async def work(flow: Flow[AgentStreamEvent]) -> Turn:
+            return await self._stream(flow, message, options or RunOptions(), sub_agents=sub_agents)
+
+        return AgentStreamResult(work, [message])
+
+    async def _stream(
+        self, flow: Flow[AgentStreamEvent], message: Message, options: RunOptions, *, sub_agents: bool
+    ) -> Turn:
+        async with self._alone():
+            here, run = resuming_host(), self._begin()
+            events = CheckpointEvents(self.agent.id)
+
+            async def keep(checkpoint: Checkpoint) -> None:
+                events.took(checkpoint)
+                await self._keep(checkpoint)
+
+            history = sendable_history(self.thread_tree.history(), message)
+            with self._counted(run), running_in(run, here):
+                running = here.stream(self._agent_of(run, keep), history, message, options, sub_agents=sub_agents)
+                turn = await relay(running, flow, events.behind)
+            if is_partial(turn):
+                await self._leave(run, turn)
+                return turn
+            run.node.thread.append(turn)
+            await self._finish(run, turn)
+            if self._interval == "turn":
+                await flow.send([events.of(self._checkpoints.items[-1])])
             return turn
 
     async def resume(self, *, options: RunOptions | None = None) -> Turn:
@@ -106,19 +118,17 @@ class Session:
         A run that needs no further step gives its turn again.
 
         Raises:
-            InvalidInput: there is no checkpoint, the session's own run calls it, or the host here cannot do it.
+            InvalidInput: there is no checkpoint, or the session's own run calls it.
             Exception: as `run`.
         """
         async with self._alone():
-            checkpoint, resuming = self._checkpoints.current, _resuming_host()
-            if checkpoint is None or not checkpoint.spoken:
-                raise InvalidInput(f"session {self._id!r} has no checkpoint of a run; start one with run(input)")
+            here, checkpoint = resuming_host(), self._resumable()
             run = SessionRun(self, *self._restore(checkpoint), state=state_copy(checkpoint.state))
             run.sub_agent_states.update(checkpoint.sub_agent_states)
             before = self.thread_tree.history()[: -len(checkpoint.spoken)]
             state, history = state_copy(checkpoint.state), sendable_history(before, checkpoint.spoken[0])
-            with in_run(run):
-                turn = await resuming.resume(self._agent_of(run), history, state, options or RunOptions())
+            with self._counted(run), running_in(run, here):
+                turn = await here.resume(self._agent_of(run), history, state, options or RunOptions())
             run.node = place_turn(self.thread_tree, run.node, run.thread_length, turn)
             await self._finish(run, turn)
             return turn
@@ -145,6 +155,12 @@ class Session:
             self._restore(self._checkpoints.find(checkpoint_id))
             await self._saving.save_unasked()
 
+    async def refresh(self) -> None:
+        """Bring what the session shows up to date with what others have done to it.
+
+        A session in process has nobody else; one of a connection may be gone on with by other processes.
+        """
+
     async def save(self) -> None:
         """Put the session into its adapter, as JSON text under `session:<id>`.
 
@@ -153,23 +169,6 @@ class Session:
             Exception: what the adapter raises.
         """
         await self._saving.save()
-
-    def to_json(self) -> JSONObject:
-        """Returns UAP's SessionJSON, which shares nothing with the session. Source: UAP-1.0 section 13.1.
-
-        Raises:
-            InvalidInput: metadata holds something that is not JSON.
-        """
-        return {
-            "version": VERSION,
-            "id": self._id,
-            "agentId": self._agent_id,
-            "createdAt": self._created_at,
-            "updatedAt": self._updated_at,
-            "threadTree": jsonable(self.thread_tree.to_json()),
-            "checkpoints": self._checkpoints.to_json(),
-            "metadata": json_metadata(self.metadata),
-        }
 
     @classmethod
     def from_json(
@@ -182,6 +181,8 @@ class Session:
         persistence: PersistenceAdapter | None = None,
     ) -> Session:
         """The session of a SessionJSON, or of its text; ids and dates stay as they are.
+
+        Inside `async with connect():` the first call that is awaited stores it, or finds it stored.
 
         Args:
             value: what `to_json` made, `save` saved or another system wrote; it is not changed.
@@ -197,12 +198,10 @@ class Session:
         options = SessionOptions(
             checkpoints=checkpoints, checkpoint_interval=checkpoint_interval, persistence=persistence
         )
-        made = cls(agent, options)
-        made._id, made._agent_id, made.thread_tree = document.id, document.agent_id, document.tree
-        made._created_at, made._updated_at = document.created_at, document.updated_at
-        made._checkpoints, made.metadata = document.checkpoints, document.metadata
-        made._saving = SessionSaving(made._id, made.to_json, persistence)
-        return made
+        keeper = host.keeper()
+        if keeper is None:
+            return cls(agent, options, document=document)
+        return keeper.open_session(agent, options, document)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncGenerator[None]:
@@ -211,8 +210,25 @@ class Session:
         async with self._running:
             yield
 
-    def _agent_of(self, run: SessionRun) -> Agent:
-        return self.agent if self._interval is None else watched(run, self._interval, self._keep)
+    def _begin(self) -> SessionRun:
+        return SessionRun(self, self.thread_tree.current, len(self.thread_tree.current.thread))
+
+    def _agent_of(self, run: SessionRun, keep: Keep | None = None) -> Agent:
+        return self.agent if self._interval is None else watched(run, self._interval, keep or self._keep)
+
+    @contextmanager
+    def _counted(self, run: SessionRun) -> Generator[None]:
+        """Count what the run uses, however it ends."""
+        try:
+            yield
+        finally:
+            self._usage.add(run.usage_by_agent)
+
+    def _resumable(self) -> Checkpoint:
+        checkpoint = self.current_checkpoint
+        if checkpoint is None or not checkpoint.spoken:
+            raise InvalidInput(f"session {self._id!r} has no checkpoint of a run; start one with run(input)")
+        return checkpoint
 
     def _restore(self, checkpoint: Checkpoint) -> tuple[ThreadNode, int]:
         node, older = restored_place(self.thread_tree, checkpoint)
@@ -234,6 +250,13 @@ class Session:
         self._touch()
         await self._saving.save_unasked()
 
+    async def _leave(self, run: SessionRun, partial: Turn) -> None:
+        """Keep what an aborted run has said; from its last checkpoint it can still be gone on with."""
+        if says_something(partial):
+            run.node.thread.append(partial)
+            self._touch()
+            await self._saving.save_unasked()
+
     def _touch(self) -> None:
         self._updated_at = format_timestamp(now())
 
@@ -247,19 +270,25 @@ def session(
     persistence: PersistenceAdapter | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Begin a session. Source: UAP-1.0 section 6.1.
+    """Begin a session, or go on with a stored one. Source: UAP-1.0 section 6.1.
+
+    Inside `async with connect():` it is durable: it is stored with its first run, its runs are carried out by workers,
+    and any process goes on with it by its id. What it shows at once, as its tree and its checkpoints, is what the last
+    call that was awaited found; of a session that other processes work on, `refresh` shows the news.
 
     Args:
         agent: whose session it is.
-        id: a UUIDv4; drawn if left out.
-        checkpoints: whether checkpoints are taken.
-        checkpoint_interval: "step" takes one at every step's end, "turn" one when the turn is in the thread.
+        id: a UUIDv4; drawn if left out. When connected, that of a stored session to go on with, if there is one.
+        checkpoints: whether checkpoints are taken. A durable session takes them in any case, and does not show them.
+        checkpoint_interval: "step" takes one at every step's end, "turn" one when the turn is in the thread. A durable
+            session takes all, and shows with "turn" the last of each turn.
         persistence: where the session is saved: by `save`, and by itself at each checkpoint and turn, where a failure
-            is logged and the run goes on. Without one it is kept in memory, and by `save` alone.
+            is logged and the run goes on. Without one it is kept in memory, and by `save` alone. A durable session is
+            kept by the store whether it is saved or not, and puts a copy here after each turn.
         metadata: the user's own data, JSON.
 
     Raises:
-        InvalidInput: an option that cannot be used.
+        InvalidInput: an option that cannot be used; a durable session's agent has no name.
     """
     options = SessionOptions(
         id=id,
@@ -268,19 +297,5 @@ def session(
         persistence=persistence,
         metadata=metadata or {},
     )
-    return Session(agent, options)
-
-
-def _resuming_host() -> ResumingHost:
-    """The host here, if a session of this process can see the steps of its runs.
-
-    Raises:
-        InvalidInput: runs go to workers, whose hooks this process does not hear.
-    """
-    current = host.current()
-    if not isinstance(current, ResumingHost):
-        raise InvalidInput(
-            "session() keeps its checkpoints in this process and runs outside `async with connect():` only; inside, "
-            "submit to a durable session: sessions.submit(agent, input, session=id)"
-        )
-    return current
+    keeper = host.keeper()
+    return Session(agent, options) if keeper is None else keeper.open_session(agent, options)

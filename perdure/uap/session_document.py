@@ -94,7 +94,7 @@ def _checkpoints(source: JSONObject, session_id: str, tree: ThreadTree) -> list[
         raise wrong("checkpoints", "must be a list")
     for index, item in enumerate(items):
         path = f"checkpoints[{index}]"
-        checkpoint = _checkpoint(read_object(item, path), path)
+        checkpoint = read_checkpoint(read_object(item, path), path)
         if checkpoint.id in known:
             raise wrong(f"{path}.id", f"two checkpoints have the id {short(checkpoint.id)}")
         if checkpoint.session_id != session_id:
@@ -106,7 +106,16 @@ def _checkpoints(source: JSONObject, session_id: str, tree: ThreadTree) -> list[
     return found
 
 
-def _checkpoint(source: JSONObject, path: str) -> Checkpoint:
+def read_checkpoint(source: JSONObject, path: str = "checkpoint") -> Checkpoint:
+    """The checkpoint of a CheckpointJSON; ids and dates stay as they are.
+
+    Args:
+        source: the JSON.
+        path: where it stands in its document, for errors.
+
+    Raises:
+        InvalidInput: it is none; the message begins with the JSON path of what is wrong.
+    """
     metadata = _optional_object(source, "metadata", f"{path}.metadata")
     return Checkpoint(
         id=read_id(source.get("id"), f"{path}.id"),
@@ -169,10 +178,11 @@ def _executions(value: JSONValue, messages: Sequence[Message]) -> list[ToolExecu
     try:
         return [ToolExecution.from_json(item) for item in cast("list[JSONValue]", value)]
     except (TypeError, UPPError):
-        return _executions_of(messages)
+        return executions_of(messages)
 
 
-def _executions_of(messages: Sequence[Message]) -> list[ToolExecution]:
+def executions_of(messages: Sequence[Message]) -> list[ToolExecution]:
+    """What messages say of the tool calls in them; how long these took is not known."""
     found: list[ToolExecution] = []
     for answer, results in pairwise(messages):
         if isinstance(answer, AssistantMessage) and isinstance(results, ToolResultMessage):

@@ -6,13 +6,14 @@ put in as they are, not copied: one message is in its thread and in every checkp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
 from perdure.uap.checkpoint import CheckpointRecord
 from perdure.uap.ids import derive_id
+from perdure.uap.session_checkpoints import CURRENT, DONE
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.timestamp import format_timestamp
 from perdure.upp.usage import TokenUsage
@@ -29,20 +30,24 @@ class SessionNode:
         parent: id of the node that it branched from; None for the root.
         name: "main" for the root.
         thread: id of the node's thread.
-        created_at: when the node was made.
+        created_at: when the node was made; text that another system wrote stays as it is, here and below.
         messages: MessageJSON of the node's own thread, oldest first, without those of failed runs.
         fork_index: how many messages of the parent's thread it goes on from; None for the root.
         metadata: the node's own.
+        updated_at: when the thread got its last message; None for that message's own time.
+        children: ids of the first nodes that branched from it, in their order; the others follow in that of the nodes.
     """
 
     id: str
     parent: str | None
     name: str | None
     thread: str
-    created_at: datetime
+    created_at: datetime | str
     messages: Sequence[JSONObject] = ()
     fork_index: int | None = None
     metadata: JSONObject = field(default_factory=dict[str, JSONValue])
+    updated_at: str | None = None
+    children: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,18 @@ class SessionCheckpoint:
         messages: MessageJSON of the run up to the checkpoint, the input first, also if the run failed later.
         thread_length: messages that the node's thread held when the run began.
         reasoning: what react had reasoned in the run, oldest first.
+        done: the run has ended here, or needs no further step.
+        current: it is the one that the session stands at, and not the last.
+        sub_agents: SessionJSON of the sub-agents that the run had finished, by tool call id.
     """
 
     record: CheckpointRecord
     messages: Sequence[JSONObject]
     thread_length: int
     reasoning: Sequence[str] = ()
+    done: bool = False
+    current: bool = False
+    sub_agents: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class SessionParts:
         agent_id: its agent's id.
         created_at: when the session was opened.
         updated_at: when its last run ended.
-        nodes: the thread tree, parents before children; the one without a parent is the root.
+        nodes: the thread tree, in order; the one without a parent is the root.
         current: id of the node that the next run works on.
         checkpoints: oldest first.
         metadata: the session's own.
@@ -79,8 +90,8 @@ class SessionParts:
 
     id: str
     agent_id: str
-    created_at: datetime
-    updated_at: datetime
+    created_at: datetime | str
+    updated_at: datetime | str
     nodes: Sequence[SessionNode]
     current: str
     checkpoints: Sequence[SessionCheckpoint] = ()
@@ -94,47 +105,63 @@ def session_json(parts: SessionParts) -> JSONObject:
         ValueError: there is no root, or more than one.
     """
     (root,) = (node for node in parts.nodes if node.parent is None)
+    nodes = [node_json(node, parts.nodes) for node in parts.nodes]
     return {
-        "version": VERSION,
-        "id": parts.id,
-        "agentId": parts.agent_id,
-        "createdAt": format_timestamp(parts.created_at),
-        "updatedAt": format_timestamp(parts.updated_at),
-        "threadTree": {
-            "rootId": root.id,
-            "currentId": parts.current,
-            "nodes": [_node_json(node, parts.nodes) for node in parts.nodes],
-        },
-        "checkpoints": [_checkpoint_json(parts.id, checkpoint) for checkpoint in parts.checkpoints],
+        **head_json(parts),
+        "threadTree": {"rootId": root.id, "currentId": parts.current, "nodes": [*nodes]},
+        "checkpoints": [checkpoint_json(parts.id, checkpoint) for checkpoint in parts.checkpoints],
         "metadata": parts.metadata,
     }
 
 
-def _node_json(node: SessionNode, nodes: Sequence[SessionNode]) -> JSONObject:
+def head_json(parts: SessionParts) -> JSONObject:
+    """What a document begins with."""
+    return {
+        "version": VERSION,
+        "id": parts.id,
+        "agentId": parts.agent_id,
+        "createdAt": _moment(parts.created_at),
+        "updatedAt": _moment(parts.updated_at),
+    }
+
+
+def node_json(node: SessionNode, nodes: Sequence[SessionNode]) -> JSONObject:
+    """The ThreadNodeJSON of one of a session's nodes."""
     fork: JSONObject = {} if node.fork_index is None else {"forkIndex": node.fork_index}
+    later = [other.id for other in nodes if other.parent == node.id and other.id not in node.children]
     return {
         "id": node.id,
         "parentId": node.parent,
         "name": node.name,
         "thread": _thread_json(node),
-        "children": [other.id for other in nodes if other.parent == node.id],
+        "children": [*node.children, *later],
         "metadata": {**node.metadata, **fork},
     }
 
 
 def _thread_json(node: SessionNode) -> JSONObject:
-    created = format_timestamp(node.created_at)
+    created = _moment(node.created_at)
     last = str(node.messages[-1]["timestamp"]) if node.messages else created
+    updated = max(created, last) if node.updated_at is None else node.updated_at  # texts of one form: the later time
     return {
         "id": node.thread,
         "messages": list(node.messages),
         "createdAt": created,
-        "updatedAt": max(created, last),  # of one form, so the texts are in the order of the times
+        "updatedAt": updated,
     }
 
 
-def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
+def _moment(value: datetime | str) -> str:
+    return value if isinstance(value, str) else format_timestamp(value)
+
+
+def checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
+    """The CheckpointJSON of one of a session's checkpoints."""
     record = checkpoint.record
+    marks: JSONObject = {
+        **({DONE: True} if checkpoint.done else {}),
+        **({CURRENT: True} if checkpoint.current else {}),
+    }
     more: JSONObject = {"reasoning": list(checkpoint.reasoning)} if checkpoint.reasoning else {}
     if record.plan is not None:
         more["plan"] = cast("list[JSONValue]", record.plan)
@@ -150,13 +177,14 @@ def _checkpoint_json(session: str, checkpoint: SessionCheckpoint) -> JSONObject:
             "metadata": cast(JSONObject, record.metadata),
             **more,
         },
-        "subAgentStates": {},
+        "subAgentStates": {**checkpoint.sub_agents},
         "metadata": {
             "stepId": derive_id(record.run, "step", record.step),
             "runId": record.run,
             "threadLength": checkpoint.thread_length,
             "usage": _usage_json(record.usage),
             "cycles": record.cycles,
+            **marks,
         },
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perdure.errors import InvalidInput
+from perdure.errors import InvalidInput, UnknownSession
 from perdure.uap.ids import is_uuid4
 
 
@@ -18,6 +18,36 @@ class SessionKey(NamedTuple):
     def workflow_id(self) -> str:
         """The id of the session's workflow in Temporal."""
         return f"session/{self.tenant}/{self.session}"
+
+
+_LONGEST = 200
+
+
+def unknown_session(text: str) -> UnknownSession:
+    """The error for an id that no session has.
+
+    Raises:
+        InvalidInput: it is no UUIDv4: only an import could have such an id.
+    """
+    checked_session_id(text)
+    return UnknownSession(f"no session {text}; `perdure sessions list` shows those there are")
+
+
+def known_session_id(text: str) -> str:
+    """The id of a session that is there already, which another system may have made.
+
+    Raises:
+        InvalidInput: no session can have it.
+    """
+    lowered = text.strip().lower() if len(text) < 64 else ""
+    if is_uuid4(lowered):
+        return lowered
+    if not 0 < len(text) <= _LONGEST or not text.isprintable():
+        raise InvalidInput(
+            f"session id {text[:40]!r} is not a UUIDv4, nor 1 to {_LONGEST} printable characters as an imported session's; "
+            "leave it out to get one, or use uuid.uuid4()"
+        )
+    return text
 
 
 def checked_session_id(text: str) -> str:

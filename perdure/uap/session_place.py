@@ -23,11 +23,16 @@ def thread_length(tree: ThreadTree, checkpoint: Checkpoint) -> int:
     return next((place for place, item in enumerate(messages) if first and item.id == first[0].id), len(messages))
 
 
-def restored_place(tree: ThreadTree, checkpoint: Checkpoint) -> tuple[ThreadNode, int]:
+def restored_place(tree: ThreadTree, checkpoint: Checkpoint, *, branch_id: str | None = None) -> tuple[ThreadNode, int]:
     """The node whose history ends exactly where the checkpoint was taken, and how many of its messages are older.
 
     The node that the run worked on, if nothing has happened there since; the branch of an earlier restore, likewise;
     else a new branch, so that what has happened since stays what it is.
+
+    Args:
+        tree: the session's.
+        checkpoint: of one of its nodes.
+        branch_id: id of a new branch; drawn if left out.
     """
     origin, older = tree.nodes[checkpoint.thread_id], thread_length(tree, checkpoint)
     if _ends_with(origin, older, checkpoint):
@@ -35,10 +40,16 @@ def restored_place(tree: ThreadTree, checkpoint: Checkpoint) -> tuple[ThreadNode
     for child in (tree.nodes[child_id] for child_id in origin.children):
         if child.metadata.get(RESTORED_FROM) == checkpoint.id and _ends_with(child, 0, checkpoint):
             return child, 0
-    branch = tree.nodes[tree.branch(origin.id, fork_index=older)]
+    return restored_branch(tree, checkpoint, branch_id=branch_id), 0
+
+
+def restored_branch(tree: ThreadTree, checkpoint: Checkpoint, *, branch_id: str | None = None) -> ThreadNode:
+    """A new branch whose history ends exactly where the checkpoint was taken."""
+    older = thread_length(tree, checkpoint)
+    branch = tree.nodes[tree.branch(checkpoint.thread_id, id=branch_id, fork_index=older)]
     branch.thread.push(*checkpoint.spoken)
     branch.metadata[RESTORED_FROM] = checkpoint.id
-    return branch, 0
+    return branch
 
 
 def _ends_with(node: ThreadNode, older: int, checkpoint: Checkpoint) -> bool:

@@ -30,6 +30,11 @@ class SessionSaving:
         self._unasked = adapter is not None
         self._lock = asyncio.Lock()
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether the adapter is the user's."""
+        return self._unasked
+
     async def save(self) -> None:
         """Save. Raises what the document's making or the adapter raises."""
         async with self._lock:  # an older text must not come after a newer one

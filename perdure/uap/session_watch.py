@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from perdure.uap.active_session import SessionRun
+from perdure.errors import ServerError
+from perdure.uap import host
+from perdure.uap.active_session import SessionRun, in_run
 from perdure.uap.agent import Agent
 from perdure.uap.hook_calls import call_hook
 from perdure.uap.hooks import Hook, HookCall, StepResult, state_copy
@@ -22,8 +25,8 @@ Keep: TypeAlias = Callable[[Checkpoint], Awaitable[None]]
 
 
 @runtime_checkable
-class ResumingHost(Protocol):
-    """A host that can go on from a state."""
+class ResumingHost(host.Host, Protocol):
+    """A host that can go on from a state, and whose runs tell of their steps in this process."""
 
     async def resume(
         self, agent: Agent, history: Sequence[Message], state: ExecutionState, options: RunOptions
@@ -37,6 +40,27 @@ class ResumingHost(Protocol):
             options: for what is left of the run.
         """
         ...
+
+
+def resuming_host() -> ResumingHost:
+    """The host of a session that lives in this process: the one that serves here, else the one for all that is not connected.
+
+    So a session that was begun outside `async with connect():` stays in process inside.
+
+    Raises:
+        ServerError: neither can do it.
+    """
+    for found in (host.current(), host.default()):
+        if isinstance(found, ResumingHost):
+            return found
+    raise ServerError("no host here can go on with a run; import session from perdure, not from perdure.uap")
+
+
+@contextmanager
+def running_in(run: SessionRun, here: ResumingHost) -> Generator[None]:
+    """Make everything that starts inside a part of the run, and agents that it runs the host's."""
+    with in_run(run), host.connected(here):
+        yield
 
 
 def watched(run: SessionRun, interval: Interval, keep: Keep) -> Agent:

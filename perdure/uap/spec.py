@@ -12,10 +12,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class StrategySpec:
-    """A strategy by name, with its options as JSON."""
+    """A strategy by name, with its options as JSON.
+
+    Attributes:
+        source: of a strategy of the user's own: `module:attribute`, where a worker finds it again.
+        resumable: it can go on from the state of a step boundary; else it is carried out from the beginning again.
+    """
 
     name: str = "loop"
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    source: str = ""
+    resumable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +34,16 @@ class ToolSpec:
         effect: `none`, `idempotent`, `at_most_once` or `once`.
         timeout_s: seconds one call may take; None for no limit of its own.
         sequential: a barrier in its batch.
+        agent: of a sub-agent: its path, the tool names from the root agent's name on, joined by `/`.
+        sandboxed: of a sub-agent: its strategy is of the user's own, so its sessions run in the sandboxed twin.
     """
 
     name: str
     effect: str = "at_most_once"
     timeout_s: float | None = None
     sequential: bool = False
+    agent: str = ""
+    sandboxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,8 @@ class AgentSpec:
     Attributes:
         priced: its model has a price, so that what a run costs is known.
         hooks: the names of the lifecycle hooks that it has.
+        middleware: the names of its middleware, outermost first.
+        listens: the types of UAP events that some middleware is to be told.
     """
 
     name: str
@@ -68,6 +81,8 @@ class AgentSpec:
     limits: Limits = field(default_factory=Limits)
     priced: bool = False
     hooks: list[str] = field(default_factory=list[str])
+    middleware: list[str] = field(default_factory=list[str])
+    listens: list[str] = field(default_factory=list[str])
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None: the model may call what does not exist."""

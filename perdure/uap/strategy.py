@@ -1,4 +1,7 @@
-"""What a strategy is, and what it may do. One strategy runs in both hosts: a workflow, or a plain process."""
+"""What a strategy is inside, and what it may do. One strategy runs in both hosts: a workflow, or a plain process.
+
+What users write is `perdure.uap.execution.ExecutionStrategy`; `custom_strategy` makes one of these of it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.uap.options import RunOptions
+from perdure.uap.own_effects import OwnEffects
 from perdure.uap.spec import AgentSpec
 from perdure.uap.state import ExecutionState
 from perdure.upp.json_value import JSONObject, JSONValue
@@ -88,8 +92,8 @@ class Effects(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionContext:
-    """What a strategy is given. Source: UAP-1.0 section 5.1, ExecutionContext.
+class StrategyContext:
+    """What a strategy is given.
 
     Attributes:
         agent: the agent's frozen spec.
@@ -97,6 +101,7 @@ class ExecutionContext:
         options: the run's options.
         state: mutable; a strategy goes on from `state.step`, which is above 0 when a run is taken up again.
         effects: what it may do.
+        own: what a strategy of the user's own may do; None in hosts that run none.
     """
 
     agent: AgentSpec
@@ -104,16 +109,17 @@ class ExecutionContext:
     options: RunOptions
     state: ExecutionState
     effects: Effects
+    own: OwnEffects | None = None
 
 
-class ExecutionStrategy(Protocol):
-    """How an agent uses its model and tools. Source: UAP-1.0 section 5.1."""
+class Strategy(Protocol):
+    """How an agent uses its model and tools."""
 
     @property
     def name(self) -> str:
         """The strategy's identifier."""
         ...
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         """Run from `context.state` to the end of the run."""
         ...

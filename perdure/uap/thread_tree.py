@@ -176,6 +176,22 @@ class ThreadTree:
         _check_parents(nodes, root)
         _check_children(nodes)
         _check_no_cycle(nodes, root)
+        return cls._of(nodes, root, current)
+
+    @classmethod
+    def of(cls, nodes: Iterable[ThreadNode], current_id: str) -> ThreadTree:
+        """The tree of nodes that are known to be one.
+
+        Args:
+            nodes: in the order in which they were made.
+            current_id: the one that is current.
+        """
+        known = {node.id: node for node in nodes}
+        root = next(node for node in known.values() if node.parent_id is None)
+        return cls._of(known, root, known[current_id])
+
+    @classmethod
+    def _of(cls, nodes: dict[str, ThreadNode], root: ThreadNode, current: ThreadNode) -> ThreadTree:
         tree = cls.__new__(cls)
         tree._nodes, tree._root, tree._current = nodes, root, current
         return tree

@@ -6,7 +6,7 @@ What is told, and in which order, is what a durable run writes into its event lo
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from perdure.uap.agent_stream import AgentStreamEvent, UAPEventType, of_step
@@ -100,17 +100,13 @@ class StreamViewer:
 
     async def ask(self, model: BoundLLMModel, request: LLMRequest) -> LLMResponse:
         self._text.clear()
-        if not model.capabilities.streaming:
-            return await complete_with_retries(model, request)
-        stream = stream_with_retries(model, request)
-        try:
-            async for event in stream:
-                if event.type is StreamEventType.TEXT_DELTA and event.delta.text:
-                    self._text.append(event.delta.text)
-                await self._flow.send([AgentStreamEvent(upp=event)])
-            return await stream.response()
-        finally:
-            await stream.aclose()
+
+        async def tell(event: StreamEvent) -> None:
+            if event.type is StreamEventType.TEXT_DELTA and event.delta.text:
+                self._text.append(event.delta.text)
+            await self._flow.send([AgentStreamEvent(upp=event)])
+
+        return await told_answer(model, request, tell)
 
     async def begun(self, step: int) -> None:
         await self._tell(UAPEventType.STEP_START, step, {"stepNumber": step})
@@ -140,6 +136,21 @@ class StreamViewer:
     async def _tell(self, kind: UAPEventType, step: int, data: JSONObject, then: Sequence[StreamEvent] = ()) -> None:
         event = of_step(kind, self._run, step, self._agent_id, data)
         await self._flow.send([event, *(AgentStreamEvent(upp=item) for item in then)])
+
+
+async def told_answer(
+    model: BoundLLMModel, request: LLMRequest, tell: Callable[[StreamEvent], Awaitable[None]]
+) -> LLMResponse:
+    """The model's answer, told as it comes if the provider can stream. Raises UPPError."""
+    if not model.capabilities.streaming:
+        return await complete_with_retries(model, request)
+    stream = stream_with_retries(model, request)
+    try:
+        async for event in stream:
+            await tell(event)
+        return await stream.response()
+    finally:
+        await stream.aclose()
 
 
 def step_usage(usage: TokenUsage) -> JSONObject:

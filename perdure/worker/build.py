@@ -20,8 +20,10 @@ from temporalio.worker import (
     Worker,
     WorkerDeploymentConfig,
 )
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from perdure.activities import contracts
+from perdure.activities.around import Around
 from perdure.activities.begin_run import BeginRun
 from perdure.activities.border import to_application_error
 from perdure.activities.call_tool import CallTool
@@ -29,13 +31,16 @@ from perdure.activities.call_user import CallUser
 from perdure.activities.convert import data_converter
 from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
+from perdure.activities.keep_turn import KeepTurn
+from perdure.activities.read_history import ReadHistory
 from perdure.activities.record import Record
 from perdure.activities.services import Services
 from perdure.errors import PerdureError, ServerError, UnknownAgent
 from perdure.store.database import is_away
+from perdure.workflows.sandboxed import SandboxedSessionWorkflow
 from perdure.workflows.session import SessionWorkflow
 
-WORKFLOWS = (SessionWorkflow,)
+WORKFLOWS = (SessionWorkflow, SandboxedSessionWorkflow)
 
 
 class _Border(ActivityInboundInterceptor):
@@ -71,6 +76,7 @@ def perdure_plugin() -> SimplePlugin:
         workflow_failure_exception_types=[PerdureError],
         interceptors=[BorderInterceptor()],
         workflows=list(WORKFLOWS),
+        workflow_runner=SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_all_modules()),
     )
 
 
@@ -113,6 +119,9 @@ def _activities(services: Services) -> dict[str, Callable[..., Any]]:
         contracts.GENERATE: Generate(services).generate,
         contracts.CALL_TOOL: CallTool(services).call_tool,
         contracts.CALL_USER: CallUser(services).call_user,
+        contracts.AROUND: Around(services).around,
+        contracts.READ_HISTORY: ReadHistory(services).read_history,
+        contracts.KEEP_TURN: KeepTurn(services).keep_turn,
         contracts.RECORD: Record(services).record,
         contracts.END_RUN: EndRun(services).end_run,
     }

@@ -14,7 +14,7 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from perdure.activities.contracts import SESSION
+from perdure.activities.contracts import SANDBOXED_SESSION, SESSION
 from perdure.activities.convert import converter
 from perdure.activities.services import Services
 from perdure.config import Settings
@@ -118,7 +118,7 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         AgentRow(
             str(agent.name),
             agent.id,
-            SESSION,
+            SANDBOXED_SESSION if agent.spec().strategy.source else SESSION,
             settings.task_queue,
             converter.unstructure(agent.spec(limits, settings.prices)),
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from perdure.activities import contracts
 from perdure.activities.contracts import (
+    AroundInput,
+    AroundResult,
     BeginRunInput,
     BeginRunResult,
     CallToolInput,
@@ -20,9 +22,15 @@ from perdure.activities.contracts import (
     EndRunResult,
     GenerateInput,
     GenerateResult,
+    KeepTurnInput,
+    KeepTurnResult,
+    ReadHistoryInput,
+    ReadHistoryResult,
     RecordInput,
     RecordResult,
+    SessionInput,
 )
+from perdure.uap.session_key import SessionKey
 
 T = TypeVar("T")
 
@@ -33,6 +41,8 @@ _HEARTBEAT = timedelta(seconds=2)
 _LOCAL_TRY = timedelta(seconds=10)
 _MARGIN = timedelta(seconds=30)
 _HOOK_TIMEOUT = timedelta(hours=1)
+_STORE_TIMEOUT = timedelta(minutes=15)
+_TASK_TIMEOUT = timedelta(seconds=5)
 
 
 def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
@@ -68,6 +78,61 @@ def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResu
         call,
         result_type=CallUserResult,
         start_to_close_timeout=_HOOK_TIMEOUT,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.ChildWorkflowHandle[Any, Any]:
+    """Start a sub-agent's session on this one's queue; it is cancelled when this execution closes.
+
+    Raises:
+        FailureError: an execution of that session is open, or it could not be started.
+    """
+    return await workflow.start_child_workflow(
+        contracts.SANDBOXED_SESSION if sandboxed else contracts.SESSION,
+        child,
+        id=SessionKey(child.tenant, child.session).workflow_id,
+        task_timeout=_TASK_TIMEOUT,
+        cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+        parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+    )
+
+
+def start_around(call: AroundInput) -> workflow.ActivityHandle[AroundResult]:
+    """Schedule a call of a run's middleware; a worker that dies in it calls it again."""
+    return workflow.start_activity(
+        contracts.AROUND,
+        call,
+        result_type=AroundResult,
+        start_to_close_timeout=_HOOK_TIMEOUT,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def start_read_history(call: ReadHistoryInput) -> workflow.ActivityHandle[ReadHistoryResult]:
+    """Schedule the reading of what is before a run."""
+    return workflow.start_activity(
+        contracts.READ_HISTORY,
+        call,
+        result_type=ReadHistoryResult,
+        start_to_close_timeout=_STORE_TIMEOUT,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def start_keep_turn(call: KeepTurnInput) -> workflow.ActivityHandle[KeepTurnResult]:
+    """Schedule the storing of the turn that a strategy of the user's own returned."""
+    return workflow.start_activity(
+        contracts.KEEP_TURN,
+        call,
+        result_type=KeepTurnResult,
+        start_to_close_timeout=_STORE_TIMEOUT,
         heartbeat_timeout=_HEARTBEAT,
         retry_policy=_RETRY,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

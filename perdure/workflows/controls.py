@@ -23,8 +23,8 @@ class Controls:
         holding: controls wait: a run may be about to begin, and they may mean it.
     """
 
-    def __init__(self, signals: SignalBox, recorder: Recorder, *, paused: bool) -> None:
-        """Handle what `signals` notes; say so through `recorder`."""
+    def __init__(self, signals: SignalBox, recorder: Recorder, *, paused: bool, holding: bool = False) -> None:
+        """Handle what `signals` notes; say so through `recorder`. `holding`: the session is yet to be opened."""
         self._signals = signals
         self._recorder = recorder
         self._handling = False
@@ -33,12 +33,12 @@ class Controls:
         self.paused = paused
         self.cancel_asked = False
         self.cancel_ids: list[str] = []
-        self.holding = False
+        self.holding = holding
 
     @property
     def busy(self) -> bool:
         """Whether something is noted or being handled."""
-        return self._signals.waiting or self._handling or self._recorder.busy
+        return (self._signals.waiting and not self.holding) or self._handling or self._recorder.busy
 
     async def serve(self) -> None:
         """Handle signals until the session is gone; an error of ours ends it and is raised."""
@@ -82,6 +82,8 @@ class Controls:
         kind = "session.paused" if self.paused else "session.resumed"
         detail: JSONObject = {"control": control.id, "inFlight": self._run.in_flight if self._run else 0}
         await self._recorder.note(f"signal:{control.number}", run_event(kind, detail), paused=self.paused)
+        if self._run is not None:
+            await self._run.tell_children(control.kind, control.id or str(control.number))
 
     async def _cancel(self, control: Control) -> None:
         if self._run is not None and control.run in (None, self._run.frame.run):

@@ -59,7 +59,7 @@ class Parking:
         self._carried = carried
         self._run = run
         self._gate = gate
-        self._recorder = recorder
+        self.recorder = self._recorder = recorder
         self._details: list[JSONObject] = []
         self._count: dict[str, int] = {}
 

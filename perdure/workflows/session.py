@@ -21,11 +21,13 @@ from perdure.activities.border import describe, from_failure, to_application_err
 from perdure.activities.contracts import BeginRunInput, Carried, EndRunInput, RunFrame, SessionInput
 from perdure.errors import PerdureError, SessionGone, StrategyError
 from perdure.uap.events import run_event
+from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.hooks import Hook
 from perdure.uap.ids import checkpoint_id
 from perdure.uap.options import RunOptions
 from perdure.uap.run_limits import check_start
-from perdure.uap.strategy import ExecutionContext
+from perdure.uap.spec import StrategySpec
+from perdure.uap.strategy import StrategyContext
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import message_from_json
 from perdure.upp.timestamp import format_timestamp
@@ -52,7 +54,8 @@ class SessionWorkflow:
         self._signals = SignalBox(self._carried)
         self._outbox = Outbox(self._carried.pending)
         self._recorder = Recorder(start, self._outbox)
-        self._controls = Controls(self._signals, self._recorder, paused=self._carried.paused)
+        opens = start.parent is not None and start.carried is None
+        self._controls = Controls(self._signals, self._recorder, paused=self._carried.paused, holding=opens)
         self._effects: TemporalEffects | None = None
         self._parking: Parking | None = None
         self._last: dict[str, Any] = {}
@@ -88,8 +91,9 @@ class SessionWorkflow:
         try:
             if self._carried.frame is not None:
                 await self._one_run(self._carried.frame, self._carried)
-            while workflow.cancellation_reason() is None and await self._next():
-                pass
+            first = self._start.parent is not None  # a sub-agent's run is ended also if it was cancelled before
+            while (first or workflow.cancellation_reason() is None) and await self._next():
+                first = False
         except SessionGone:
             return  # nothing of it is left to write to
 
@@ -99,7 +103,13 @@ class SessionWorkflow:
         noted = self._signals.noted
         self._controls.holding = True
         begun = await calls.begin_run(
-            BeginRunInput(self._start.tenant, self._start.session, self._start.agent, format_timestamp(workflow.now()))
+            BeginRunInput(
+                self._start.tenant,
+                self._start.session,
+                self._start.agent,
+                format_timestamp(workflow.now()),
+                self._start.parent,
+            )
         )
         if begun.kind == "gone":
             raise SessionGone(f"session {self._start.session} does not exist or is being deleted")
@@ -107,6 +117,7 @@ class SessionWorkflow:
         if begun.frame is None:
             await self._controls.none_begun()
             return noted != self._signals.noted or self.busy
+        self._controls.cancel_asked = begun.orphan
         for record in begun.pending:
             self._outbox.add(record)
         if begun.source is not None:
@@ -123,7 +134,7 @@ class SessionWorkflow:
             self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
         )
         await self._controls.begun(effects)
-        status, error = await self._execute(frame, effects, self._parking)
+        status, error = await self._execute(effects, self._parking)
         ended = await calls.end_run(
             EndRunInput(
                 tenant=self._start.tenant,
@@ -138,6 +149,7 @@ class SessionWorkflow:
                 open_answer=effects.open_answer if status == "cancelled" else None,
                 controls=self._controls.cancel_ids,
                 pending=self._outbox.take(),
+                usage_by_agent=effects.usage_by_agent,
             )
         )
         if ended.kind == "gone":
@@ -146,13 +158,15 @@ class SessionWorkflow:
         self._effects, self._parking = None, None
         self._controls.ended()
 
-    async def _execute(
-        self, frame: RunFrame, effects: TemporalEffects, parking: Parking
-    ) -> tuple[str, dict[str, Any] | None]:
+    async def _execute(self, effects: TemporalEffects, parking: Parking) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
-        status, error = await self._outcome_of(self._strategy(frame, effects, parking))
-        if status == "failed" and not self.cancelled:
-            status, error = await self._outcome_of(self._on_error(effects, error or {}))
+        status, error = await self._outcome_of(effects.enter())
+        if status == "completed":
+            status, error = await self._outcome_of(self._strategy(effects.frame, effects, parking))
+            if status == "failed" and not self.cancelled:
+                status, error = await self._outcome_of(self._on_error(effects, error or {}))
+        if effects.entered and status != "cancelled" and not self.cancelled:
+            status, error = await self._outcome_of(effects.leave(error))
         if status != "completed" and self.cancelled:
             return "cancelled", None
         return status, error
@@ -161,10 +175,14 @@ class SessionWorkflow:
         if not effects.state.done:  # else taken over between its last step and its end
             check_start(RunOptions.from_json(frame.options), frame.spec)
             await parking.resume_carried()
-            strategy = strategies.build(frame.spec.strategy)
+            strategy = strategies.build(frame.spec.strategy, self.own_strategy(frame.spec.strategy))
             if effects.state.step == 0 or not await effects.is_over():
                 await strategy.execute(self._context(frame, effects))
         await effects.call_hook(Hook.COMPLETE)
+        return None
+
+    def own_strategy(self, spec: StrategySpec) -> ExecutionStrategy | None:
+        """The strategy itself, if it is one of the user's own; none runs outside the sandbox."""
         return None
 
     async def _on_error(self, effects: TemporalEffects, error: dict[str, Any]) -> dict[str, Any] | None:
@@ -194,13 +212,14 @@ class SessionWorkflow:
         return ("completed", None) if error is None else ("failed", error)
 
     @staticmethod
-    def _context(frame: RunFrame, effects: TemporalEffects) -> ExecutionContext:
-        return ExecutionContext(
+    def _context(frame: RunFrame, effects: TemporalEffects) -> StrategyContext:
+        return StrategyContext(
             agent=frame.spec,
             input=message_from_json(frame.input),
             options=RunOptions.from_json(frame.options),
             state=effects.state,
             effects=effects,
+            own=effects.own,
         )
 
     # -- what the run's effects ask --------------------------------------------------------------------------
@@ -251,7 +270,7 @@ class SessionWorkflow:
             paused=self._controls.paused,
             seen=self._signals.seen,
             answered=self._signals.answered,
-            frame=dataclasses.replace(effects.frame, adopted=in_hand),
+            frame=dataclasses.replace(effects.frame, adopted=in_hand or effects.starts_over),
             progress=effects.boundary,
             started=effects.started if in_hand else None,
             parked=self._parking.details if self._parking else [],

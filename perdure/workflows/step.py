@@ -9,11 +9,12 @@ from typing import Any
 from perdure.activities.contracts import CallToolResult
 from perdure.uap.checkpoint import CheckpointRecord, MessageMark
 from perdure.uap.ids import answer_id, results_id, scaffold_id
+from perdure.uap.recorded_usage import plain_usage
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.usage import TokenUsage, empty_usage
 
 _MOST_CALLS = 100_000
-_LEFT_OUT = ("reasoning", "plan")  # where a strategy has none of it
+_LEFT_OUT = ("reasoning", "plan", "sub_agents", "usage_by_agent")  # where a strategy has none of it
 
 
 @dataclass(slots=True)
@@ -65,8 +66,8 @@ class Step:
 
 
 def totals(usage: TokenUsage) -> dict[str, Any]:
-    """Usage as records carry it: without its cycles, whose number grows, and without zeros."""
-    return {name: value for name, value in usage.to_json().items() if name != "cycles" and value}
+    """Usage as records carry it."""
+    return plain_usage(usage)
 
 
 def record_json(record: CheckpointRecord) -> dict[str, Any]:

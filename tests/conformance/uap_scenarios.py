@@ -7,8 +7,9 @@ process that calls them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from perdure.execution import loop, plan, react
 from perdure.uap.agent import Agent, NamedStrategy, agent
@@ -63,6 +64,9 @@ class Seen:
     errors: list[Exception] = field(default_factory=list[Exception])
 
 
+Check: TypeAlias = Callable[[Seen, Turn | None], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """An agent, its model's script, and what must come of a run on `INPUT`.
@@ -80,6 +84,8 @@ class Scenario:
         reasoning: what is in the state at the last step's end.
         plan: ids and statuses there; None for no plan.
         error: with what the run fails; empty if it does not.
+        system: the agent's system prompt.
+        check: what else must be true of what was seen, and of the turn, which is None if the run failed.
     """
 
     name: str
@@ -96,6 +102,8 @@ class Scenario:
     reasoning: Sequence[str] = ()
     plan: Sequence[tuple[str, str]] | None = None
     error: str = ""
+    system: str | None = None
+    check: Check | None = None
 
     def stage(self) -> tuple[Agent, Seen]:
         """The agent, and what it will have been given."""
@@ -111,6 +119,7 @@ class Scenario:
             name=name,
             model=scripted(answer),
             tools=[look, fail],
+            system=self.system,
             execution=self.execution,
             strategy=self._hooks(seen),
         )
@@ -438,9 +447,12 @@ def check_scenario(scenario: Scenario, turn: Turn | None, seen: Seen) -> None:
     """What must be true after a run, however it was run; `turn` is None if it failed."""
     assert len(seen.requests) == scenario.asked
     assert seen.hooks == list(scenario.hooks)
-    assert seen.states[-1].reasoning == list(scenario.reasoning)
-    plan_steps = seen.states[-1].plan
+    last = seen.states[-1] if seen.states else ExecutionState()
+    assert last.reasoning == list(scenario.reasoning)
+    plan_steps = last.plan
     assert (None if plan_steps is None else [(item.id, str(item.status)) for item in plan_steps]) == scenario.plan
+    if scenario.check:
+        scenario.check(seen, turn)
     if turn is None:
         assert scenario.error
         return

@@ -31,7 +31,7 @@ ORDERS = {
 }
 """The orders of a run that did not fail, by strategy."""
 
-_LEFT_OUT = {"id", "timestamp", "duration", "stepId", "agentId"}
+_LEFT_OUT = {"id", "timestamp", "duration", "stepId", "turnId", "parentTurnId", "agentId"}
 
 
 async def read(stream: AgentStreamResult) -> list[AgentStreamEvent]:

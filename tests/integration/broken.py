@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure import App, agent
 from perdure.uap.spec import StrategySpec
-from perdure.uap.strategy import ExecutionContext
+from perdure.uap.strategy import StrategyContext
 from perdure.upp.providers.scripted import scripted
 from perdure.upp.turn import Turn
 from perdure.workflows import strategies
@@ -22,7 +22,7 @@ class _Broken:
     def __init__(self, error: type[Exception]) -> None:
         self._error = error
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         await context.effects.start_step()
         await context.effects.generate()
         raise self._error("a bug")
@@ -33,7 +33,7 @@ class _Blocking:
 
     name = "blocking"
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         if "PERDURE_TEST_CURED" not in os.environ:
             time.sleep(5)  # noqa: ASYNC251 -- the fault under test
         while not context.state.done:

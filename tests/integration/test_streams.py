@@ -164,7 +164,9 @@ async def test_a_step_ends_with_its_checkpoint(stack: Stack) -> None:
         *(("step_start", 2), ("step_end", 2), ("checkpoint", 2)),
     ]
     assert {event.agent_id for event in uap} == {LOOPER.id}
-    assert [set(event.data) for event in uap if event.type == "checkpoint"] == [{"checkpointId", "stepId"}] * 2
+    assert [set(event.data) for event in uap if event.type == "checkpoint"] == [
+        {"checkpointId", "stepId", "turnId"}
+    ] * 2
     assert len({str(event.data["stepId"]) for event in uap}) == 2
 
 

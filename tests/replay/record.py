@@ -25,12 +25,17 @@ from perdure.store.waits import open_waits
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
 from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.sub_agents import ask
 from tests.integration.test_kills import finish, settle_waits, spec, submit
+from tests.integration.test_sub_agents import children_of, lead
 
 FOLDER = Path(__file__).parent / "histories"
 RECORDER = "recorder"
 AGENTS = "tests.integration.agents:app"
 HOOKED = "tests.integration.hooked_agents:app"
+AROUND = "tests.integration.middleware_agents:app"
+SUB_AGENTS = "tests.integration.sub_agents:app"
+CUSTOM = "tests.integration.custom_strategies:app"
 ENDED_BY_HAND = "by hand"
 GARBAGE: list[Any] = [7, "text", [1], {"id": 1}, {"run": []}, b"\x00\xff", "\ud800"]
 
@@ -325,7 +330,90 @@ async def reasons_over_executions(stack: Stack, sessions: Sessions) -> RunHandle
     return handle
 
 
+async def debates(stack: Stack, sessions: Sessions) -> RunHandle:
+    """A strategy of a user's own: model calls at once, hooks, messages of its own, a turn of its own; two runs."""
+    async with worker(stack, CUSTOM):
+        handle = await sessions.submit("debate", json.dumps({"name": RECORDER}))
+        await finish(sessions, handle)
+        second = await sessions.submit("debate", json.dumps({"name": RECORDER}), session=handle.session)
+        await finish_all(sessions, second)
+    return handle
+
+
+async def own_steps(stack: Stack, sessions: Sessions) -> RunHandle:
+    """A strategy of a user's own with tools and a stop condition."""
+    async with worker(stack, CUSTOM):
+        handle = await sessions.submit("steps", json.dumps({"name": RECORDER}))
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def asks_sub_agents(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Two sub-agents at once, one of which asks another; one call has no task."""
+    async with worker(stack, SUB_AGENTS):
+        inner = ask("explorer", RECORDER, [ask("digger", RECORDER, "gold")], "found")
+        wrong: dict[str, Any] = {"tool": "scout", "arguments": {}}
+        handle = await lead(sessions, RECORDER, [inner, ask("scout", RECORDER, "seen"), wrong], "done")
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def is_a_sub_agent(stack: Stack, sessions: Sessions) -> RunHandle:
+    """The session of a sub-agent that has one itself."""
+    return await _child_of(sessions, await asks_sub_agents(stack, sessions))
+
+
+async def cancelled_with_sub_agents(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Paused, resumed and cancelled while a sub-agent's model is asked."""
+    async with worker(stack, SUB_AGENTS):
+        handle = await lead(sessions, RECORDER, [ask("explorer", RECORDER, "never", latency=30)], "never")
+        await until_event(handle, "child.started")
+        assert (await sessions.pause(handle.session)).state == "paused"
+        assert (await sessions.resume(handle.session)).state == "resumed"
+        assert (await sessions.cancel(handle.session)).state == "cancelled"
+        await executions(sessions, handle.session)  # closed by a worker that serves these agents
+    return handle
+
+
+async def cancelled_by_its_parent(stack: Stack, sessions: Sessions) -> RunHandle:
+    """The session of a sub-agent whose parent is paused, resumed and cancelled."""
+    return await _child_of(sessions, await cancelled_with_sub_agents(stack, sessions))
+
+
+async def _child_of(sessions: Sessions, handle: RunHandle) -> RunHandle:
+    children = await children_of(sessions, handle.session)
+    return await sessions.run(next(str(child["run"]) for child in children if child["tool"] == "explorer"))
+
+
+async def surrounded_over_executions(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Middleware changes the input and the answer and is told of everything, over three executions."""
+    said = json.dumps({"name": RECORDER, "rounds": 8, "who": "Alice", "text": "Bob"})
+    async with worker(stack, AROUND, PERDURE_CONTINUE_AS_NEW_EVENTS="100"):
+        handle = await sessions.submit("guarded", said)
+        assert (await handle.result()).response.text == "B."
+        await finish_all(sessions, handle)
+    return handle
+
+
+async def ended_by_middleware(stack: Stack, sessions: Sessions) -> RunHandle:
+    """A middleware raises when it is told of a step; the agent's own error hook, then another middleware, hear of it."""
+    said = json.dumps({"name": RECORDER, "rounds": 2, "raises": "b.observation", "recovers": "a"})
+    async with worker(stack, AROUND):
+        handle = await sessions.submit("traced", said)
+        assert (await handle.result()).response.text == "a recovered"
+        await finish_all(sessions, handle)
+    return handle
+
+
 SCENARIOS: list[Scenario] = [
+    surrounded_over_executions,
+    ended_by_middleware,
+    asks_sub_agents,
+    is_a_sub_agent,
+    cancelled_with_sub_agents,
+    cancelled_by_its_parent,
+    debates,
+    own_steps,
     reasons_with_hooks,
     recovers_by_hook,
     plans,

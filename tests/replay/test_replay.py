@@ -20,24 +20,31 @@ from perdure.activities.contracts import SessionInput
 from perdure.activities.convert import converter, data_converter
 from perdure.errors import PerdureError
 from perdure.worker.build import WORKFLOWS, perdure_plugin
+from perdure.workflows.sandboxed import SandboxedSessionWorkflow
 from perdure.workflows.session import SessionWorkflow
 from tests.replay.record import FOLDER, RECORDER, SCENARIOS
 
 FILES = sorted(FOLDER.glob("*.json"))
 ENDS = {
     "adopted.1": "TERMINATED",
+    "cancelled_by_its_parent.1": "CANCELED",
     "cancelled_by_temporal.1": "CANCELED",
     "continues_as_new.1": "CONTINUED_AS_NEW",
     "continues_as_new.2": "CONTINUED_AS_NEW",
     "continues_as_new_while_parked.1": "CONTINUED_AS_NEW",
     "reasons_over_executions.1": "CONTINUED_AS_NEW",
+    "surrounded_over_executions.1": "CONTINUED_AS_NEW",
+    "surrounded_over_executions.2": "CONTINUED_AS_NEW",
 }
 STATUSES = {
+    "cancelled_by_its_parent.1": ["cancelled"],
     "cancelled_by_temporal.1": ["cancelled"],
+    "cancelled_with_sub_agents.1": ["cancelled"],
     "cancelled_during_a_tool.1": ["cancelled"],
     "cancelled_during_an_answer.1": ["cancelled"],
     "failed.1": ["failed"],
     "over_its_limit.1": ["failed"],
+    "debates.1": ["completed", "completed"],
     "several_inputs.1": ["completed", "failed", "completed"],
 }
 
@@ -145,8 +152,8 @@ async def test_workflow_code_that_does_something_else_does_not_replay(name: str)
 def test_every_workflow_is_among_those_that_replay() -> None:
     """A workflow without a recorded history would be unguarded."""
     recorded = {events_of(path)[0]["workflowExecutionStartedEventAttributes"]["workflowType"]["name"] for path in FILES}
-    assert recorded == {contracts.SESSION}
-    assert list(WORKFLOWS) == [SessionWorkflow]
+    assert recorded == {contracts.SESSION, contracts.SANDBOXED_SESSION}
+    assert list(WORKFLOWS) == [SessionWorkflow, SandboxedSessionWorkflow]
 
 
 def test_every_scenario_is_recorded() -> None:

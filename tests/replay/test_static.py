@@ -69,6 +69,7 @@ ALLOWED = {
     ("perdure.upp.messages", "import uuid"): "draws an id where none is given; workflow code always gives one",
     ("perdure.upp.messages", "call now"): "the time of a message that is given none; likewise",
     ("perdure.upp.timestamp", "call datetime.now"): "the time of a message that is given none; likewise",
+    ("perdure.workflows.sandboxed", "import sys"): "the sandbox's own table of modules, where a strategy's is put",
     (
         "perdure.workflows.session",
         "call asyncio.wait",

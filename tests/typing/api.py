@@ -24,7 +24,7 @@ from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.host import Host
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import StrategySpec
-from perdure.uap.strategy import Effects, ExecutionContext, ExecutionStrategy
+from perdure.uap.strategy import Effects, Strategy, StrategyContext
 from perdure.upp import (
     AssistantMessage,
     FunctionTool,
@@ -114,7 +114,7 @@ class Own:
     name = "own"
     options: dict[str, Any] = {}  # noqa: RUF012 -- as a user writes it
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         assert_type(await context.effects.start_step(), int)
         message = await context.effects.generate()
         assert_type(message, AssistantMessage)
@@ -145,11 +145,11 @@ def agents_are_defined() -> None:
     assert_type(coder.tool("look_up"), Tool | None)
     agent(model=MODEL, execution=StrategySpec("loop", {"max_iterations": 3}))
     agent(model=MODEL, execution=Own())
-    strategy: ExecutionStrategy = Own()
+    strategy: Strategy = Own()
     strategy = loop()
     assert_type(strategy, Loop)
     agent("coder", MODEL)  # pyright: ignore[reportCallIssue]
-    agent(name="coder")  # pyright: ignore[reportCallIssue]
+    agent(name="inherits its parent's model")
     agent(model="gpt")  # pyright: ignore[reportArgumentType]
     agent(model=MODEL, tools=[print])  # pyright: ignore[reportArgumentType]
     agent(model=MODEL, tools=look_up)  # pyright: ignore[reportArgumentType]
@@ -251,7 +251,13 @@ class Recording:
         raise NotImplementedError
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         raise NotImplementedError
 

@@ -232,9 +232,14 @@ async def test_on_error_gets_the_error_and_the_state() -> None:
 async def test_a_turn_of_on_error_is_returned_and_given_to_on_complete() -> None:
     completed: list[Turn] = []
     turn = await Model([FAULT]).run(loop(), AgentStrategy(on_error=apologise, on_complete=completed.append))
-    assert turn is SORRY
-    assert completed == [SORRY]
-    assert completed[0] is SORRY
+    assert turn.messages == SORRY.messages
+    assert completed[0] is turn
+
+
+async def test_a_turn_of_on_error_has_what_the_run_used() -> None:
+    turn = await Model([LOOK, FAULT]).run(loop(), AgentStrategy(on_error=apologise))
+    assert turn.usage.total_tokens > 0
+    assert turn.cycles == 1
 
 
 async def test_what_on_error_raises_replaces_the_error() -> None:
@@ -266,7 +271,7 @@ async def test_what_any_hook_raises_goes_to_on_error(hook: str) -> None:
 
 async def test_a_limit_of_the_run_goes_to_on_error() -> None:
     turn = await Model([LOOK, LOOK]).run(loop(), AgentStrategy(on_error=apologise), options=RunOptions(max_steps=1))
-    assert turn is SORRY
+    assert turn.messages == SORRY.messages
 
 
 async def test_without_on_error_the_error_is_the_runs() -> None:

@@ -57,6 +57,7 @@ class Budget(Middleware):
     """Ends a run before the step that would begin over its limits. Made by `budget(...)`."""
 
     name = "budget"
+    listens = frozenset({UAPEventType.STEP_START})
 
     def __init__(self, limits: BudgetLimits, clock: Callable[[], float] = time.time) -> None:
         """Takes the limits, and what tells the time in seconds since the epoch."""

@@ -91,6 +91,7 @@ class Guardrails(Middleware):
     """Checks inputs and answers. Made by `guardrails(...)`."""
 
     name = "guardrails"
+    listens = frozenset()
 
     def __init__(self, guards: Sequence[_Guard]) -> None:
         """Takes the guards, each stage's in order."""

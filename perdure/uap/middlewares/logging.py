@@ -18,6 +18,7 @@ from perdure.upp.turn import Turn
 LEVELS = ("debug", "info", "warn", "error")
 SHORT = 200
 _STARTED = "_logging_startTime"
+_LEVEL_OF = {UAPEventType.STEP_START: "debug", UAPEventType.STEP_END: "debug", UAPEventType.ACTION: "info"}
 
 LogLine: TypeAlias = Callable[[str], object]
 
@@ -33,6 +34,7 @@ class Logging(Middleware):
         self._logger = logger
         self._whole = include_messages
         self._timed = include_timing
+        self.listens = frozenset(kind for kind, needed in _LEVEL_OF.items() if LEVELS.index(needed) >= self._lowest)
 
     async def before(self, context: MiddlewareContext) -> MiddlewareContext:
         if self._timed:

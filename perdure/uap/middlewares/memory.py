@@ -24,6 +24,7 @@ class Memory(Middleware):
     """Puts a window in place of the history. Made by `memory(...)`."""
 
     name = "memory"
+    listens = frozenset()
 
     def __init__(
         self,

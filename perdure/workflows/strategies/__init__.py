@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.errors import StrategyError
+from perdure.uap.custom_strategy import CustomStrategy
+from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.spec import StrategySpec
-from perdure.uap.strategy import ExecutionStrategy
+from perdure.uap.strategy import Strategy
 from perdure.workflows.strategies.loop import Loop
 from perdure.workflows.strategies.plan import Plan
 from perdure.workflows.strategies.react import React
 
-STRATEGIES: dict[str, Callable[..., ExecutionStrategy]] = {"loop": Loop, "react": React, "plan": Plan}
+STRATEGIES: dict[str, Callable[..., Strategy]] = {"loop": Loop, "react": React, "plan": Plan}
 """What builds each strategy from its options, by the name that frozen specs carry."""
 
 
-def build(spec: StrategySpec) -> ExecutionStrategy:
+def build(spec: StrategySpec, own: ExecutionStrategy | None = None) -> Strategy:
     """The strategy that a frozen spec names.
+
+    Args:
+        spec: the spec.
+        own: the strategy itself, where it is one of the user's own.
 
     Raises:
         StrategyError: this version knows no strategy of that name, or not its options.
     """
+    if own is not None:
+        return CustomStrategy(own)
+    if spec.source:
+        raise StrategyError(
+            f"strategy {spec.name!r} is one of your own, and this session was begun when its agent had another; "
+            "begin a new session"
+        )
     kind = STRATEGIES.get(spec.name)
     if kind is None:
         raise StrategyError(f"this worker knows no strategy {spec.name!r}; it has {', '.join(STRATEGIES)}")

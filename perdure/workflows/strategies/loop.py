@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.uap.strategy import ExecutionContext
+from perdure.uap.strategy import StrategyContext
 from perdure.upp.errors import ErrorCode, Modality, UPPError
 from perdure.upp.turn import Turn
 from perdure.workflows.strategies.whole_number import check_whole_number
@@ -19,7 +19,7 @@ class Loop:
 
     @property
     def name(self) -> str:
-        """See `ExecutionStrategy.name`."""
+        """See `Strategy.name`."""
         return "loop"
 
     @property
@@ -27,7 +27,7 @@ class Loop:
         """What builds the same strategy again."""
         return {"max_iterations": self.max_iterations}
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         """Run until an answer without tool calls, or until the stop condition says so.
 
         Raises:

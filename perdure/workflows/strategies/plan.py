@@ -13,7 +13,7 @@ from perdure.uap.plan_answer import plan_from_text, plan_schema, read_plan
 from perdure.uap.plan_steps import PlanStatus, PlanStep, order_steps, replanned
 from perdure.uap.scaffold import PLAN
 from perdure.uap.state import ExecutionState
-from perdure.uap.strategy import Ask, Effects, ExecutionContext
+from perdure.uap.strategy import Ask, Effects, StrategyContext
 from perdure.upp.errors import UPPError
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """See `ExecutionStrategy.name`."""
+        """See `Strategy.name`."""
         return "plan"
 
     @property
@@ -52,7 +52,7 @@ class Plan:
             "plan_schema": self.plan_schema,
         }
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         """Run until no step is left, one fails for good, or the stop condition says so.
 
         Raises:

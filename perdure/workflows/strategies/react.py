@@ -7,7 +7,7 @@ from typing import Any, cast
 from perdure.errors import InvalidInput
 from perdure.uap.observations import FORMATS, MARKDOWN
 from perdure.uap.scaffold import REASON
-from perdure.uap.strategy import Ask, ExecutionContext
+from perdure.uap.strategy import Ask, StrategyContext
 from perdure.upp.turn import Turn
 from perdure.workflows.strategies.whole_number import check_whole_number
 
@@ -35,7 +35,7 @@ class React:
 
     @property
     def name(self) -> str:
-        """See `ExecutionStrategy.name`."""
+        """See `Strategy.name`."""
         return "react"
 
     @property
@@ -47,7 +47,7 @@ class React:
             "observation_format": self.observation_format,
         }
 
-    async def execute(self, context: ExecutionContext) -> Turn:
+    async def execute(self, context: StrategyContext) -> Turn:
         """Run until a step calls no tool, to the limit, or until the stop condition says so. The limit is no error."""
         effects = context.effects
         ended = context.state.done

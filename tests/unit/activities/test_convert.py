@@ -47,6 +47,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "list[dict[str, Any]]": st.lists(json_objects(), max_size=2),
     "list[dict[str, Any]] | None": st.none() | st.lists(json_objects(), max_size=2),
     "list[str]": st.lists(texts(), max_size=2),
+    "dict[str, str]": st.dictionaries(texts(5), texts(), max_size=2),
+    "dict[str, dict[str, Any]]": st.dictionaries(texts(5), json_objects(), max_size=2),
     "list[int] | None": st.none() | st.lists(st.integers(), max_size=2),
 }
 

@@ -37,7 +37,13 @@ class PipelineHost:
         return await self._pipeline(agent, history, message, execute)
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         async def work(flow: Flow[AgentStreamEvent]) -> Turn:
             held = HeldFlow(flow) if holds_deltas(self._middleware) else None

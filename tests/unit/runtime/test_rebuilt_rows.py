@@ -51,7 +51,7 @@ STARTED = log(7, "run.started", {"execution": "e1"})
 
 
 def kept(*entries: LogEntry, active: bool = True, bodies: dict[str, StoredBody] | None = None) -> Kept:
-    session = cast(Any, SimpleNamespace(created_at=NOW, current_node="node"))
+    session = cast(Any, SimpleNamespace(created_at=NOW, current_node="node", imported=None))
     active_run = "run" if active else None
     return Kept(session, active_run, False, {"run": 2}, bodies or {}, [STARTED, *entries], set())
 
@@ -236,6 +236,17 @@ def test_totals_are_those_of_runs_that_ended() -> None:
     ended = {"id": "run", "ended_at": NOW, "last_seq": 9, "first_seq": 7, "step": 2, "usage": USAGE, "node_id": "node"}
     totals = session_totals(KEY, rows, read_logs(rows.log), [ended])
     assert totals == {
-        "status": "idle", "current_node": "node", "runs": 1, "steps": 2, "usage": USAGE, "updated_at": NOW,
+        "status": "idle", "current_node": "node", "runs": 1, "steps": 2, "usage": USAGE, "usage_by_agent": None,
+        "updated_at": NOW,
     }  # fmt: skip
     assert session_totals(KEY, rows, read_logs(rows.log), []) == {}
+
+
+def test_totals_hold_what_sub_agents_used() -> None:
+    """By agent path; the session's usage is the sum."""
+    rows = kept(active=False)
+    used = {"agent": USAGE, "agent/scout": {"inputTokens": 10, "outputTokens": 1}}
+    ended = {"id": "run", "ended_at": NOW, "last_seq": 9, "first_seq": 7, "step": 2, "usage": USAGE, "node_id": "node"}
+    totals = session_totals(KEY, rows, read_logs(rows.log), [{**ended, "usage_by_agent": used}])
+    assert totals["usage_by_agent"] == used
+    assert totals["usage"] == {"inputTokens": 13, "outputTokens": 3}

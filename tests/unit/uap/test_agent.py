@@ -11,12 +11,15 @@ import pytest
 from perdure.errors import InvalidInput
 from perdure.uap import host
 from perdure.uap.agent import Agent, agent
-from perdure.uap.agent_stream import AgentStreamResult
+from perdure.uap.agent_stream import AgentStreamResult, UAPEvent, UAPEventType
 from perdure.uap.ids import derive_id, is_uuid4
+from perdure.uap.middleware import Middleware, MiddlewareContext
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import Limits, StrategySpec, ToolSpec
 from perdure.upp.function_tool import tool
 from perdure.upp.messages import AssistantMessage, Message, UserMessage
+from perdure.upp.provider_config import ProviderConfig
+from perdure.upp.providers.anthropic import anthropic
 from perdure.upp.providers.scripted import scripted
 from perdure.upp.thread import Thread
 from perdure.upp.tools import Tool
@@ -50,7 +53,13 @@ class Listening:
         return Turn([message, AssistantMessage("heard")], [], empty_usage(), 1)
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         raise AssertionError("nobody here streams")
 
@@ -94,7 +103,7 @@ def test_an_id_that_is_no_uuid4_is_refused() -> None:
         agent(id="coder", model=MODEL)
 
 
-@pytest.mark.parametrize("model", ["claude", None, object()])
+@pytest.mark.parametrize("model", ["claude", object()])
 def test_a_model_that_is_none_is_refused(model: object) -> None:
     """The message says what a model looks like."""
     with pytest.raises(InvalidInput, match="must come from a provider"):
@@ -198,3 +207,47 @@ async def test_other_arguments_are_refused(arguments: tuple[Any, ...], text: str
     """The message says how it is called."""
     with host.connected(Listening()), pytest.raises(InvalidInput, match=text):
         await agent(model=MODEL).run(*arguments)
+
+
+class Ears(Middleware):
+    name = "ears"
+    listens = frozenset({UAPEventType.STEP_END, UAPEventType.ACTION})
+
+    def on_event(self, context: MiddlewareContext, event: UAPEvent) -> None:
+        pass
+
+
+class Nosy(Middleware):
+    name = "nosy"
+
+    def on_event(self, context: MiddlewareContext, event: UAPEvent) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("middleware", "listens"),
+    [([Middleware()], []), ([Middleware(), Ears()], ["step_end", "action"]), ([Nosy()], list(UAPEventType))],
+    ids=["nobody", "some", "all"],
+)
+def test_the_spec_says_which_events_middleware_is_told(middleware: list[Middleware], listens: list[str]) -> None:
+    """A durable run makes a call for each of them, and for no other."""
+    spec = agent(name="a", model=MODEL, middleware=middleware).spec()
+    assert spec.listens == listens
+    assert spec.middleware == [item.name for item in middleware]
+
+
+def test_the_spec_of_a_sub_agent_has_its_path() -> None:
+    """So have the tools that are sub-agents of its own."""
+    child = agent(name="mid", model=MODEL, tools=[look_up, agent(name="low")])
+    assert [item.agent for item in child.spec(path="top/mid").tools] == ["", "top/mid/low"]
+    assert child.spec(path="top/mid").name == "top/mid"
+    assert child.spec().tools[1] == ToolSpec("low", effect="idempotent", agent="mid/low")
+
+
+def test_a_copy_takes_no_configuration_to_another_vendor() -> None:
+    """The key in it is not that vendor's."""
+    secret = ProviderConfig(api_key="secret")
+    made = agent(model=MODEL, config=secret)
+    assert made.copy(model=scripted([], name="other")).config == secret
+    assert made.copy(model=anthropic("claude-sonnet-4-20250514")).config is None
+    assert made.copy(model=anthropic("claude-sonnet-4-20250514"), config=secret).config == secret

@@ -42,8 +42,37 @@ def test_an_unknown_agent_is_refused_with_those_there_are(names: list[str], show
         app.agent("c")
 
 
-def test_an_agent_with_middleware_is_not_served() -> None:
-    """A durable run would pass over it without a word."""
+def test_an_agent_with_middleware_is_served() -> None:
+    """Its runs are surrounded as in process."""
     guarded = agent(name="guarded", model=MODEL, middleware=[Middleware()])
-    with pytest.raises(InvalidInput, match="'guarded' has middleware, which surrounds runs in process only"):
-        App([guarded])
+    assert App([guarded]).agent("guarded").middleware == guarded.middleware
+
+
+def test_a_sub_agent_is_found_by_the_names_that_lead_to_it() -> None:
+    """With what it inherits on the way; the app's list has the agents alone."""
+    low = agent(name="low.er")
+    top = agent(name="top", model=MODEL, tools=[agent(name="mid", tools=[low])], params={"t": 1})
+    app = App([top, agent(name="other", model=MODEL)])
+    found = app.agent("top/mid/low_er")
+    assert (found.id, found.model, found.params) == (low.id, MODEL, {"t": 1})
+    assert [app.serves(path) for path in ("top/mid", "top/low_er", "mid", "top/", "/top")] == [True, *[False] * 4]
+    assert [item.name for item in app] == ["top", "other"]
+    with pytest.raises(UnknownAgent, match="this app has top, other"):
+        app.agent("top/low_er")
+
+
+def test_sub_agents_below_the_depth_limit_are_not_served() -> None:
+    """A run could not reach them either."""
+    top = agent(name="top", model=MODEL, max_depth=1, tools=[agent(name="mid", tools=[agent(name="low")])])
+    app = App([top])
+    assert (app.serves("top/mid"), app.serves("top/mid/low")) == (True, False)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_sub_agent_without_a_name_that_stays_is_refused(level: int) -> None:
+    """Its tool would have another name after a restart; one that the tool is given stays."""
+    nameless = agent()
+    named = agent(name="mid", tools=[nameless])
+    with pytest.raises(InvalidInput, match=r"has no name, so after a restart .* to_tool\(name=\.\.\.\)"):
+        App([agent(name="top", model=MODEL, tools=[nameless if level == 1 else named])])
+    assert App([agent(name="top", model=MODEL, tools=[nameless.to_tool(name="x")])]).serves("top/x")

@@ -23,7 +23,13 @@ class Fake:
         raise NotImplementedError
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         raise NotImplementedError
 

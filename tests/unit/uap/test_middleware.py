@@ -22,8 +22,11 @@ from perdure.uap.middleware import (
     leave,
     run_pipeline,
     tell,
+    wanted,
 )
+from perdure.uap.middlewares.budget import budget
 from perdure.uap.middlewares.guardrails import guardrails
+from perdure.uap.middlewares.logging import logging
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, Message, UserMessage
 from perdure.upp.providers.scripted import scripted
@@ -268,3 +271,12 @@ def test_deltas_are_held_if_one_middleware_says_so() -> None:
     assert not holds_deltas([])
     assert not holds_deltas([Middleware(), guardrails(input=[str])])
     assert holds_deltas([Middleware(), guardrails(output=[str])])
+
+
+def test_middleware_says_which_events_it_wants() -> None:
+    """One that hears of events and names none wants all; the budget wants the beginning of steps only."""
+    assert wanted(Middleware()) == frozenset()
+    assert wanted(budget(max_steps=1)) == {UAPEventType.STEP_START}
+    assert wanted(logging(level="error")) == frozenset()
+    assert wanted(logging(level="info")) == {UAPEventType.ACTION}
+    assert wanted(logging(level="debug")) == {UAPEventType.STEP_START, UAPEventType.ACTION, UAPEventType.STEP_END}

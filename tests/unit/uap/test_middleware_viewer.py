@@ -39,7 +39,7 @@ async def one_step(viewer: Viewer) -> None:
     look = call("look", word="w")
     await viewer.begun(1)
     await viewer.reasoned(1, "hm")
-    await viewer.ask(AGENT.model.bind(), LLMRequest(messages=[UserMessage("go")]))
+    await viewer.ask(AGENT.bind(), LLMRequest(messages=[UserMessage("go")]))
     await viewer.acted(1, AssistantMessage("", [look]))
     viewer.executed(0, ToolExecution("look", look.tool_call_id, {}, "seen", False, 1))
     await viewer.observed(1, [ToolResult(look.tool_call_id, "seen")])

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from perdure.errors import InvalidInput
+from perdure.errors import InvalidInput, ServerError
 from perdure.execution import loop
 from perdure.inprocess import InProcessHost
 from perdure.uap import host
@@ -45,7 +45,13 @@ class GoesOn:
         return await InProcessHost().run(agent, history, message, options)
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         raise NotImplementedError
 
@@ -70,7 +76,13 @@ class CannotGoOn:
         return await InProcessHost().run(agent, history, message, options)
 
     def stream(
-        self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions
+        self,
+        agent: Agent,
+        history: Sequence[Message],
+        message: Message,
+        options: RunOptions,
+        *,
+        sub_agents: bool = False,
     ) -> AgentStreamResult:
         raise NotImplementedError
 
@@ -238,6 +250,14 @@ async def test_a_host_whose_steps_cannot_be_seen_is_refused(monkeypatch: pytest.
     before = made.to_json()
     monkeypatch.setattr(host, "_default", [CannotGoOn()])
     for work in (made.resume, lambda: made.run("go")):
-        with pytest.raises(InvalidInput, match=r"outside `async with connect\(\):` only"):
+        with pytest.raises(ServerError, match="no host here can go on with a run"):
             await work()
     assert made.to_json() == before
+
+
+async def test_a_session_begun_in_process_stays_there_when_another_host_is_connected(here: GoesOn) -> None:
+    """And so do the agents that its run runs."""
+    made = await broken()
+    with host.connected(CannotGoOn()):
+        await made.resume()
+    assert len(here.given) == 1

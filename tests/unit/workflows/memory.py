@@ -9,7 +9,7 @@ from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import as_scaffold
 from perdure.uap.spec import AgentSpec
 from perdure.uap.state import ExecutionState
-from perdure.uap.strategy import PLAIN, Ask, ExecutionContext, ExecutionStrategy
+from perdure.uap.strategy import PLAIN, Ask, Strategy, StrategyContext
 from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import AssistantMessage, ToolResultMessage, UserMessage
 from perdure.upp.tool_call import ToolCall, ToolResult
@@ -91,9 +91,9 @@ def script_of(*said: Said) -> Callable[[int], Said]:
     return lambda number: said[number]
 
 
-async def run(strategy: ExecutionStrategy, effects: Memory) -> Turn:
+async def run(strategy: Strategy, effects: Memory) -> Turn:
     """Run a strategy over effects."""
-    context = ExecutionContext(
+    context = StrategyContext(
         agent=AgentSpec("a", "i"),
         input=effects.state.messages[0],
         options=RunOptions(),

@@ -1,0 +1,183 @@
+"""Sub-agents in activities: a session opened from its parent's tool call, and its run's outcome as that call's result."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, cast
+
+from perdure.activities.border import from_description
+from perdure.activities.contracts import BeginRunInput, ParentLink
+from perdure.activities.services import Services
+from perdure.errors import DamagedSession, InvalidInput, UnknownAgent
+from perdure.store.children import Opening, find_child_run, open_session, started_data
+from perdure.store.executions import read_executions
+from perdure.store.messages import read_messages
+from perdure.store.runs import TERMINAL, RunRow
+from perdure.testing.crash import crash_point
+from perdure.uap.agent import Agent
+from perdure.uap.agent_tool import AgentTool, result_of, task_of
+from perdure.uap.events import run_event
+from perdure.uap.inheritance import check_level, deepest
+from perdure.uap.options import RunOptions
+from perdure.uap.run_turn import run_turn
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.messages import UserMessage
+from perdure.upp.tool_call import ToolCall, ToolExecution
+from perdure.upp.tool_loop import error_text, execute_tool
+from perdure.upp.tools import Tool, ToolContext
+from perdure.upp.turn import Turn
+from perdure.upp.usage import TokenUsage, aggregate_usage
+
+CANCELLED = "The sub-agent was cancelled before it had an answer."
+_NO_CONTEXT = ToolContext(call_id="", idempotency_key="", attempt=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOutcome:
+    """What a sub-agent's run came to, as its parent is told.
+
+    Attributes:
+        result: for the parent's model.
+        is_error: it failed or was cancelled.
+        duration_ms: from its first moment to its last.
+        usage_by_agent: TokenUsage JSON of it and its own sub-agents, by agent path.
+        event: `child.ended` for the parent's log.
+    """
+
+    result: JSONValue
+    is_error: bool
+    duration_ms: int
+    usage_by_agent: dict[str, dict[str, Any]]
+    event: JSONObject
+
+
+def prepare(services: Services, agent: str, tool_call: ToolCall) -> tuple[Agent, str]:
+    """The sub-agent that a tool call asks, with what it inherits, and its task.
+
+    Args:
+        services: of this worker.
+        agent: path of the parent.
+        tool_call: the parent's.
+
+    Raises:
+        UPPError: INVALID_REQUEST if the sub-agent is nested too deeply, or cannot be used with what it inherits.
+        InvalidInput: the call has no task.
+        UnknownAgent: the parent has no such sub-agent.
+    """
+    tool = services.app.agent(agent).tool(tool_call.tool_name)
+    if not isinstance(tool, AgentTool):
+        raise UnknownAgent(f"agent {agent!r} has no sub-agent {tool_call.tool_name!r}")
+    path = f"{agent}/{tool_call.tool_name}"
+    _check_depth(services, path.split("/"))
+    child = services.app.agent(path)
+    if not isinstance(tool_call.arguments, dict):
+        raise InvalidInput(f"the arguments of sub-agent {tool_call.tool_name!r} must be a JSON object")
+    return child, task_of(tool, tool_call.arguments)
+
+
+def _check_depth(services: Services, names: list[str]) -> None:
+    limit: int | None = None
+    for depth in range(len(names) - 1):
+        limit = deepest(services.app.agent("/".join(names[: depth + 1])), depth, limit)
+    check_level(tuple(names), limit or 0)
+
+
+async def refusal(services: Services, agent: str, tool_call: ToolCall) -> ToolExecution | None:
+    """What the parent's model is told of a call that no sub-agent can take, worded as in process; None if one can.
+
+    Args:
+        services: of this worker.
+        agent: path of the parent.
+        tool_call: the parent's.
+    """
+    tool = services.app.agent(agent).tool(tool_call.tool_name)
+    if not isinstance(tool, AgentTool):
+        return await execute_tool(None, tool_call, _NO_CONTEXT)
+
+    def attempt(_: JSONObject) -> None:
+        prepare(services, agent, tool_call)
+
+    tried = Tool(tool.name, tool.description, tool.parameters, run=attempt)
+    execution = await execute_tool(tried, tool_call, _NO_CONTEXT)
+    return dataclasses.replace(execution, duration_ms=0) if execution.is_error else None
+
+
+async def open_child(services: Services, call: BeginRunInput, link: ParentLink) -> None:
+    """Open a sub-agent's session from the tool call that asks for it; one that is open already stays as it is.
+
+    Nothing is opened if the parent's run is not active any more.
+
+    Raises:
+        PerdureError: what `prepare` raises.
+        DamagedSession: the tool call is not stored.
+    """
+    parent = SessionKey(call.tenant, link.session)
+    answer = await services.answer(parent, link.message)
+    calls = answer.tool_calls or []
+    if link.index >= len(calls):
+        raise DamagedSession(f"message {link.message} of session {parent.session} has no tool call {link.index}")
+    tool_call = calls[link.index]
+    agent, task = prepare(services, call.agent.rpartition("/")[0], tool_call)
+    crash_point("open_child.storing")
+    opened = await open_session(
+        services.database,
+        Opening(
+            key=SessionKey(call.tenant, call.session),
+            agent=call.agent,
+            agent_id=agent.id,
+            parent=link.session,
+            run=link.run,
+            message=link.message,
+            index=link.index,
+            call=tool_call.tool_call_id,
+            task=UserMessage(task),
+            options=RunOptions.from_json(cast(JSONObject, link.options)),
+        ),
+    )
+    crash_point("open_child.stored")
+    if opened:
+        services.announcer.changed(parent)
+
+
+async def child_outcome(services: Services, key: SessionKey, tool_call: ToolCall) -> ChildOutcome | None:
+    """What a sub-agent's run came to; None if it has not ended.
+
+    Args:
+        services: of this worker.
+        key: the sub-agent's session.
+        tool_call: of the parent.
+    """
+    child = await find_child_run(services.database, key)
+    if child is None or child.row.status not in TERMINAL:
+        return None
+    row = child.row
+    result, is_error = await _result(services, row, child.agent)
+    took = (row.ended_at - row.started_at).total_seconds() if row.ended_at and row.started_at else 0.0
+    data = started_data(key.session, child.agent, tool_call.tool_call_id)
+    return ChildOutcome(
+        result=result,
+        is_error=is_error,
+        duration_ms=max(0, round(took * 1000)),
+        usage_by_agent=child.usage_by_agent,
+        event=run_event("child.ended", {**data, "status": row.status}),
+    )
+
+
+async def _result(services: Services, row: RunRow, agent: str) -> tuple[JSONValue, bool]:
+    if row.status == "cancelled":
+        return CANCELLED, True
+    if row.status == "failed":
+        return error_text(from_description(row.error or {})), True
+    return result_of(services.app.agent(agent), await _turn(services, row)), False
+
+
+async def _turn(services: Services, row: RunRow) -> Turn:
+    assert row.node is not None, "a completed run has a node"
+    stored = await read_messages(services.database, row.key, row.node, first=row.start_position or 0, discarded=True)
+    own = [item for item in stored if item.run == row.id]
+    kept = [item for item in own if not item.discarded]
+    executions = await read_executions(services.database, row.key, row.id, kept)
+    usage = aggregate_usage([TokenUsage.from_json(item.usage) for item in own if item.usage])
+    return run_turn([item.message for item in kept], executions, usage, row.cycles)

@@ -1,0 +1,87 @@
+"""Sessions that begin with something: with a history, or as a document from elsewhere; and their way out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from perdure.runtime.session_document import document_pieces, session_document
+from perdure.runtime.session_import import import_document
+from perdure.runtime.session_servers import SessionServers
+from perdure.store.agents import find_agent
+from perdure.store.opening import Opening, open_session
+from perdure.uap.ids import new_id
+from perdure.uap.session_key import SessionKey, checked_session_id
+from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.messages import Message
+
+
+class SessionTransfer(SessionServers):
+    """How sessions come to be without a run, and how they are read whole."""
+
+    async def open(
+        self,
+        agent_name: str,
+        *,
+        session: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+        title: str | None = None,
+        history: Sequence[Message] = (),
+    ) -> str:
+        """Open a session without an input, or find it open, and return its id.
+
+        Args:
+            agent_name: a worker must have registered the agent.
+            session: a UUIDv4; drawn if left out. Again with the same one is the same session.
+            metadata: the user's own data, JSON, of a session that this opens; likewise
+            title: for lists.
+            history: what was said before, oldest first; it is stored once, as the beginning of the root's thread.
+
+        Raises:
+            InvalidInput: an id that cannot be used.
+            UnknownAgent: no worker has registered the agent.
+            UnknownSession: the session is there and belongs to another agent.
+            KeyConflict: the session is there and was opened with another history.
+            SessionGone: the session is being deleted.
+        """
+        row = await find_agent(self.database, self.tenant, agent_name)
+        key = SessionKey(self.tenant, new_id() if session is None else checked_session_id(session))
+        opening = Opening(row.name, row.agent_id, history=history, title=title, metadata=metadata)
+        await open_session(self.database, key, opening)
+        return key.session
+
+    async def document(self, session: str) -> JSONObject:
+        """Return a session's SessionJSON, whole. Source: UAP-1.0 section 13.1.
+
+        Raises:
+            UnknownSession: there is none.
+            DamagedSession: a body is missing or does not have its hash.
+        """
+        return await session_document(self.database, self.key_of(session))
+
+    async def export(self, session: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of a session's SessionJSON, in pieces: messages a few at a time, and one checkpoint at a time.
+
+        Raises:
+            UnknownSession: there is none; nothing has been given then.
+            DamagedSession: a body is missing or does not have its hash.
+        """
+        async for piece in document_pieces(self.database, self.key_of(session)):
+            yield piece
+
+    async def import_session(
+        self, document: JSONValue, agent_name: str, *, metadata: Mapping[str, JSONValue] | None = None
+    ) -> str:
+        """Store a session from elsewhere, whole or not at all, and return its id, which stays what it is.
+
+        Args:
+            document: a SessionJSON, or its text.
+            agent_name: who goes on with it; a worker must have registered the agent. The document's agentId is kept.
+            metadata: added to the session's own.
+
+        Raises:
+            InvalidInput: it is no session, or there is a session of that id; the message begins with the JSON path of
+                what is wrong.
+            UnknownAgent: no worker has registered the agent.
+        """
+        row = await find_agent(self.database, self.tenant, agent_name)
+        return await import_document(self.database, self.tenant, row.name, document, metadata or {})

@@ -1,0 +1,129 @@
+"""Opening a session: its row, its head, its root node, and what was said before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from sqlalchemy import Row, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.errors import KeyConflict, SessionGone, UnknownSession
+from perdure.store.database import Database
+from perdure.store.message_rows import put_messages
+from perdure.store.tables import session_heads, sessions, thread_nodes
+from perdure.uap.ids import derive_id, root_node_id
+from perdure.uap.session_key import SessionKey
+from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
+from perdure.upp.messages import Message
+
+_HISTORY = "history"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A session that is to be opened.
+
+    Attributes:
+        agent: the agent's name.
+        agent_id: the agent's id.
+        history: what was said before, oldest first: the beginning of the root's thread.
+        title: for lists.
+        metadata: the user's own.
+    """
+
+    agent: str
+    agent_id: str
+    history: Sequence[Message] = ()
+    title: str | None = None
+    metadata: Mapping[str, JSONValue] | None = None
+
+
+async def open_session(database: Database, key: SessionKey, opening: Opening) -> None:
+    """Open a session, or find it open, in one transaction.
+
+    Raises:
+        UnknownSession: it is there and belongs to another agent.
+        KeyConflict: it is there and was opened with another history.
+        SessionGone: it is being deleted.
+    """
+    async with database.transaction() as connection:
+        head = await lock_head(connection, key) or await write_session(connection, key, opening)
+        if head.deleting:
+            raise SessionGone(f"session {key.session} is being deleted and takes no more input")
+        query = select(sessions.c.agent).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
+        owner = await connection.scalar(query)
+        if owner != opening.agent:
+            raise UnknownSession(
+                f"session {key.session} belongs to agent {owner!r}, not {opening.agent!r}; use that agent"
+            )
+        if opening.history:
+            await check_history(connection, key, opening.history)
+
+
+async def lock_head(connection: AsyncConnection, key: SessionKey) -> Row[Any] | None:
+    """The session's head row, locked until the transaction ends; None if there is no such session."""
+    query = select(session_heads).where(
+        session_heads.c.tenant_id == key.tenant, session_heads.c.session_id == key.session
+    )
+    return (await connection.execute(query.with_for_update())).first()
+
+
+async def write_session(connection: AsyncConnection, key: SessionKey, opening: Opening) -> Row[Any]:
+    """Write the rows of a new session, unless another writer is first; its head row, locked."""
+    now = datetime.now(UTC)
+    root = root_node_id(key.session)
+    imported: JSONObject | None = {_HISTORY: digest_of(opening.history)} if opening.history else None
+    own: dict[str, Any] = {} if imported is None else {"imported": imported}
+    made = await connection.execute(
+        upsert(sessions)
+        .values(
+            tenant_id=key.tenant, id=key.session, agent=opening.agent, agent_id=opening.agent_id,
+            status="idle", title=opening.title, metadata=dict(opening.metadata or {}), current_node=root,
+            usage={"inputTokens": 0, "outputTokens": 0}, created_at=now, updated_at=now, **own,
+        )
+        .on_conflict_do_nothing()
+    )  # fmt: skip
+    await connection.execute(
+        upsert(thread_nodes)
+        .values(
+            tenant_id=key.tenant, session_id=key.session, id=root, name="main", thread_id=root, metadata={},
+            created_at=now,
+        )
+        .on_conflict_do_nothing()
+    )  # fmt: skip
+    if made.rowcount:
+        rows = [(derive_id(root, "history", place), message) for place, message in enumerate(opening.history)]
+        await put_messages(connection, key, root, rows)
+    head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": now}
+    await connection.execute(upsert(session_heads).values(head).on_conflict_do_nothing())
+    found = await lock_head(connection, key)
+    assert found is not None, "the head row was inserted in this transaction, or by another that has committed"
+    return found
+
+
+async def check_history(connection: AsyncConnection, key: SessionKey, history: Sequence[Message]) -> None:
+    """See that a session was opened with this history.
+
+    Raises:
+        KeyConflict: it was not.
+    """
+    query = select(sessions.c.imported).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
+    opened = cast("dict[str, str]", await connection.scalar(query) or {}).get(_HISTORY)
+    if opened != digest_of(history):
+        raise KeyConflict(
+            f"session {key.session} is there and was not opened with this history; leave the history out to go on in it"
+        )
+
+
+def digest_of(history: Sequence[Message]) -> str:
+    """A hash of what was said, whatever ids and times its messages have."""
+    return sha256_hex(dumps([content_of(message) for message in history]))
+
+
+def content_of(message: Message) -> JSONObject:
+    """What a message says, without its id and time."""
+    return {name: value for name, value in message.to_json().items() if name not in ("id", "timestamp")}

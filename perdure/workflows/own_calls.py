@@ -1,0 +1,314 @@
+"""The effects of a strategy of the user's own in a workflow."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from temporalio import workflow
+
+from perdure.activities.contracts import AskInput, GenerateInput, GenerateResult, KeepTurnInput, ReadHistoryInput
+from perdure.errors import StrategyError
+from perdure.uap.checkpoint import MessageMark
+from perdure.uap.hooks import Hook, HookCall, HookOutcome
+from perdure.uap.ids import derive_id
+from perdure.uap.own_effects import Answered, ModelView, OwnAsk, OwnEvent, Tell, ToolView, plain_metadata
+from perdure.uap.run_limits import check_next_step
+from perdure.uap.spec import AgentSpec, ToolSpec
+from perdure.uap.state import ExecutionState
+from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, message_from_json
+from perdure.upp.stream import message_start, message_stop
+from perdure.upp.timestamp import format_timestamp
+from perdure.upp.tool_call import ToolExecution
+from perdure.upp.turn import Turn
+from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
+from perdure.workflows import calls
+from perdure.workflows.answer_in_hand import AnswerInHand
+from perdure.workflows.in_hand import RunInHand
+from perdure.workflows.known_messages import KnownMessages
+from perdure.workflows.own_hooks import own_hook
+from perdure.workflows.parking import Gate
+from perdure.workflows.step import Step
+from perdure.workflows.tool_calls import ToolCalls
+from perdure.workflows.user_calls import UserCalls
+
+_GRACE = timedelta(seconds=2)
+_BETWEEN = 1000
+"""The first place of answers between a boundary and the next step: an execution that goes on there takes no earlier one."""
+_START, _STOP = message_start(), message_stop()
+
+
+class OwnCalls:
+    """`OwnEffects` of one run.
+
+    Attributes:
+        open_answers: model calls that have given no answer yet, by row id: id, position and step of each.
+    """
+
+    def __init__(
+        self,
+        run: RunInHand,
+        user: UserCalls,
+        gate: Gate,
+        reach: Callable[[], None],
+        leave: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Act for the run.
+
+        Args:
+            run: the run.
+            user: calls its hooks and its middleware.
+            gate: the session's word on cancelling.
+            reach: records the step boundary.
+            leave: continues as new if it is time; the strategy must be able to go on from the boundary.
+        """
+        self._run = run
+        self._user = user
+        self._gate = gate
+        self._reach = reach
+        self._leave = leave
+        self._resumable = run.frame.spec.strategy.resumable
+        self._at_boundary = run.begun.step > 0
+        self._input = run.frame.input
+        self._known = KnownMessages()
+        self._steps: dict[int, int] = {}
+        self._hands: dict[str, Step] = {}
+        self._stamps = 0
+        self._told = 0
+        self.open_answers: dict[str, dict[str, Any]] = {}
+
+    @property
+    def agent(self) -> AgentSpec:
+        """See `OwnEffects.agent`."""
+        return self._run.frame.spec
+
+    @property
+    def tools(self) -> Sequence[ToolView]:
+        """See `OwnEffects.tools`."""
+        run = self._run
+        return [*run.frame.spec.tools, *(ToolSpec(str(tool["name"]), "client") for tool in run.options.client_tools)]
+
+    @property
+    def model(self) -> ModelView:
+        """See `OwnEffects.model`."""
+        return ModelView()
+
+    @property
+    def streamed(self) -> bool:
+        """See `OwnEffects.streamed`."""
+        return self._run.options.stream
+
+    def begun(self, *, resumable: bool) -> ExecutionState:
+        """See `OwnEffects.begun`. Whether it can go on was frozen with the run."""
+        state = self._run.state
+        if not self._resumable:
+            return ExecutionState()
+        return ExecutionState(step=state.step, metadata=dict(state.metadata), plan=state.plan, done=state.done)
+
+    def stamp(self) -> tuple[str, datetime]:
+        """See `OwnEffects.stamp`."""
+        self._stamps += 1
+        return derive_id(self._run.frame.run, "own", self._run.begun.step, self._stamps), workflow.now()
+
+    async def history(self) -> list[Message]:
+        """See `OwnEffects.history`."""
+        run, frame = self._run, self._run.frame
+        run.parking.check_cancelled()
+        call = ReadHistoryInput(
+            run.start.tenant, run.start.session, frame.run, frame.spec.name, frame.node, frame.start, frame.epoch
+        )
+        run.step.answers = _BETWEEN if run.begun.step else 1  # the first place before any step is the input's
+        if self.streamed:
+            await self._note("stream", {"n": 0})
+        result = await run.finish(calls.start_read_history(call), [])
+        messages: list[Message] = [message_from_json(item) for item in result.messages]
+        self._known.add_history(messages)
+        row = frame.message if frame.input is self._input else derive_id(frame.run, "input")
+        self._known.add_row(run.state.messages[0], row, frame.start)
+        return messages
+
+    # -- the model -------------------------------------------------------------------------------------------
+
+    async def ask(self, ask: OwnAsk) -> Answered:
+        """See `OwnEffects.ask`. The places of the answer and of its results are taken before anything is awaited."""
+        run, whole = self._run, self._run.step
+        self._at_boundary = False
+        room = sum(self._known.row_of(message) is None for message in ask.messages[len(ask.messages) - ask.inputs :])
+        hand = dataclasses.replace(whole, position=run.position + room)
+        message = hand.next_answer(run.frame.run)
+        whole.answers, whole.message, whole.results = hand.answers, hand.message, hand.results
+        self._steps[whole.number] = whole.answers
+        run.position = hand.position + 2
+        call = GenerateInput(
+            tenant=run.start.tenant,
+            session=run.start.session,
+            run=run.frame.run,
+            agent=run.frame.spec.name,
+            node=run.frame.node,
+            start=run.frame.start,
+            position=hand.position,
+            epoch=run.frame.epoch,
+            step=hand.number,
+            message=message,
+            results=hand.results,
+            adopted=run.frame.adopted,
+            ask=AskInput(view=self._known.items(ask.messages), quiet=self.streamed and ask.tell is None),
+        )
+        if ask.tell is not None:
+            await ask.tell(_START)
+        answered = await self._generate(call, hand, whole)
+        if ask.tell is not None:
+            await ask.tell(_STOP)
+        if answered.message.has_tool_calls:
+            await self._user.tell("action", hand.number, message)
+        return answered
+
+    async def _generate(self, call: GenerateInput, hand: Step, whole: Step) -> Answered:
+        run = self._run
+        await run.parking.hold()
+        call = dataclasses.replace(call, pending=run.outbox.take())
+        self.open_answers[call.message] = {"id": call.message, "position": call.position, "step": call.step}
+        handle = calls.start_generate(call, timeout_s=run.frame.spec.limits.model_timeout_s)
+        result = await run.finish(handle, call.pending)
+        if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
+            run.outbox.put_back(call.pending)
+        run.check_kind(result.kind)
+        if result.message is None:
+            raise asyncio.CancelledError
+        del self.open_answers[call.message]
+        return self._take(call, result, hand, whole)
+
+    def _take(self, call: GenerateInput, result: GenerateResult, hand: Step, whole: Step) -> Answered:
+        run, state = self._run, self._run.state
+        answer = cast(AssistantMessage, message_from_json(cast("dict[str, Any]", result.message)))
+        usage = TokenUsage.from_json(result.usage) if result.usage else empty_usage()
+        state.cycles += 1
+        state.usage = aggregate_usage([state.usage, usage])
+        whole.usage = aggregate_usage([whole.usage, usage])
+        whole.marks.append(MessageMark(call.message, result.sha256))
+        hand.args, hand.stored = list(result.args), result.stored
+        self._known.add_row(answer, call.message, call.position)
+        if not answer.has_tool_calls and run.position == call.position + 2:
+            run.position -= 1  # nobody has taken the place behind it
+        self._hands[call.message] = hand
+        run.parking.check_cancelled()
+        return Answered(answer, usage)
+
+    async def call_answer_tools(
+        self, answer: AssistantMessage, tell: Tell | None
+    ) -> tuple[ToolResultMessage, list[ToolExecution]]:
+        """See `OwnEffects.call_answer_tools`. Their events are in the log as they come."""
+        row = self._known.row_of(answer)
+        assert row is not None, "the answer to an ask"
+        hand, state = self._hands[row], self._run.state
+        results = await ToolCalls(AnswerInHand(self._run, hand), self._user).call_tools(answer)
+        self._known.add_row(results, hand.results, hand.position + 1)
+        return results, state.tool_executions[-len(answer.tool_calls or ()) :]
+
+    # -- steps and hooks -------------------------------------------------------------------------------------
+
+    async def open_step(self, number: int) -> None:
+        """See `OwnEffects.open_step`. Its event rides on the next activity."""
+        run = self._run
+        check_next_step(run.options, run.state, run.frame.run, run.spent())
+        run.parking.check_cancelled()
+        if self._resumable and self._at_boundary:
+            await self._leave()
+        self._at_boundary = False
+        await self._user.tell("step_start", number)
+        run.state.step = number
+        run.step = Step(number, position=run.position, answers=self._steps.get(number, 0))
+        run.outbox.add({"k": "step", "step": number})
+
+    async def close_step(self, number: int, state: ExecutionState) -> None:
+        """See `OwnEffects.close_step`. The record rides on the next activity."""
+        run = self._run
+        run.parking.check_cancelled()
+        if number != run.step.number:
+            raise StrategyError(f"on_step_end({number}) was called while step {run.step.number} is in hand")
+        self._sync(state)
+        await self._user.tell("step_end", number)
+        self._reach()
+        self._at_boundary = True
+
+    def _sync(self, state: ExecutionState) -> None:
+        self._run.state.metadata = plain_metadata(state)
+        self._run.state.plan = state.plan
+
+    def has_hook(self, hook: Hook) -> bool:
+        """See `OwnEffects.has_hook`."""
+        return hook.value in self._run.frame.spec.hooks
+
+    async def call_own_hook(self, call: HookCall) -> HookOutcome:
+        """See `OwnEffects.call_own_hook`."""
+        run = self._run
+        run.parking.check_cancelled()
+        outcome = await run.finish(calls.start_call_user(own_hook(run, self._known, call)), [])
+        return HookOutcome(metadata=outcome.metadata, stop=outcome.stop)
+
+    # -- the stream, the end ---------------------------------------------------------------------------------
+
+    async def tell(self, event: OwnEvent) -> None:
+        """See `OwnEffects.tell`. What `llm.stream` yields is in the log already."""
+        if event.upp is _START or event.upp is _STOP:
+            return
+        self._told += 1
+        row: JSONObject = {"n": self._told}
+        if event.uap is not None:
+            row["uap"] = {
+                "type": str(event.uap.type),
+                "step": event.uap.step,
+                "agentId": event.uap.agent_id,
+                "data": event.uap.data,
+            }
+            kind = str(event.uap.type)
+        elif event.upp is not None:
+            row["upp"] = event.upp.to_json()
+            kind = str(event.upp.type)
+        else:
+            raise StrategyError("a strategy's stream yielded an event that is neither a UAP event nor a UPP event")
+        await self._note(kind, row)
+
+    async def _note(self, kind: str, row: JSONObject) -> None:
+        run = self._run
+        entry: dict[str, Any] = {"s": "own", "t": kind, "d": row, **({"p": run.state.step} if run.state.step else {})}
+        await run.parking.recorder.note(f"{run.frame.run}:own:{row['n']}", entry, run=run.frame.run)
+
+    async def guard(self, work: Coroutine[Any, Any, Turn], abort: Callable[[str], None]) -> Turn:
+        """See `OwnEffects.guard`. What waits for nothing of ours when the run is cancelled is ended after a while."""
+        task = asyncio.create_task(work)
+        await workflow.wait_condition(lambda: task.done() or self._gate.cancelled)
+        if not task.done():
+            abort("the run was cancelled")
+            try:
+                await workflow.wait_condition(task.done, timeout=_GRACE)
+            except TimeoutError:
+                await workflow.wait_condition(lambda: task.done() or not self._run.in_flight)
+                task.cancel()
+        return await task
+
+    async def keep(self, turn: Turn, state: ExecutionState) -> None:
+        """See `OwnEffects.keep`. Where the turn is all that the run made, in order, nothing is to be done."""
+        run = self._run
+        self._sync(state)
+        items = self._known.items(turn.messages)
+        if [item.get("id") for item in items] == self._known.rows:
+            return
+        call = KeepTurnInput(
+            tenant=run.start.tenant,
+            session=run.start.session,
+            run=run.frame.run,
+            node=run.frame.node,
+            start=run.frame.start,
+            step=run.state.step,
+            at=format_timestamp(workflow.now()),
+            items=items,
+            pending=run.outbox.take(),
+        )
+        result = await run.finish(calls.start_keep_turn(call), call.pending)
+        run.check_kind(result.kind)
+        run.position = max(run.position, result.position)

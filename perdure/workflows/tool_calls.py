@@ -1,0 +1,135 @@
+"""Tool calls of a run: one activity each, and what is to do where it cannot simply be run."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from perdure.activities.contracts import CallToolInput, CallToolResult
+from perdure.uap.checkpoint import MessageMark
+from perdure.uap.hooks import Hook
+from perdure.uap.ids import wait_id
+from perdure.upp.messages import AssistantMessage, ToolResultMessage
+from perdure.upp.tool_batch import execute_batch
+from perdure.upp.tool_call import ToolCall, ToolResult
+from perdure.workflows import calls
+from perdure.workflows.children import ChildCalls
+from perdure.workflows.in_hand import RunInHand
+from perdure.workflows.step import tool_execution
+from perdure.workflows.user_calls import UserCalls
+
+_FIRST_PAUSE = timedelta(milliseconds=200)
+_LONGEST_PAUSE = timedelta(seconds=5)
+
+
+class ToolCalls:
+    """The tool calls of one run."""
+
+    def __init__(self, run: RunInHand, user: UserCalls) -> None:
+        """Call the tools of the run's agent, and its hooks through `user`."""
+        self._run = run
+        self._user = user
+        self._children = ChildCalls(run, self._ask)
+
+    async def call_tools(self, message: AssistantMessage, *, hooks: bool = False) -> ToolResultMessage:
+        """See `Effects.call_tools`."""
+        if hooks:
+            await self._user.hook(Hook.ACT)
+        tool_calls = [dataclasses.replace(call) for call in message.tool_calls or ()]  # one may stand there twice
+        places = {id(call): place for place, call in enumerate(tool_calls)}
+
+        async def run_one(call: ToolCall) -> CallToolResult:
+            return await self._call(places[id(call)], call)
+
+        results = await execute_batch(tool_calls, run_one, self._is_sequential)
+        answer = self._take(tool_calls, results)
+        await self._user.tell("observation", self._run.step.number, self._run.step.results)
+        if hooks:
+            await self._user.hook(Hook.OBSERVE)
+        return answer
+
+    def _take(self, tool_calls: list[ToolCall], results: list[CallToolResult]) -> ToolResultMessage:
+        run, state, ident = self._run, self._run.state, self._run.step.results
+        closing = next((result.batch_sha256 for result in results if result.batch_sha256), "")
+        run.step.marks.append(MessageMark(ident, closing))
+        run.position += 1
+        pairs = list(zip(tool_calls, results, strict=True))
+        state.tool_executions.extend(tool_execution(call, result) for call, result in pairs)
+        told = [ToolResult(call.tool_call_id, result.result, result.is_error) for call, result in pairs]
+        answer = ToolResultMessage(told, id=ident, timestamp=workflow.now())
+        state.messages.append(answer)
+        return answer
+
+    def _is_sequential(self, call: ToolCall) -> bool:
+        spec = self._run.frame.spec.tool(call.tool_name)
+        return spec is not None and spec.sequential
+
+    async def _call(self, index: int, call: ToolCall) -> CallToolResult:
+        run = self._run
+        spec = run.frame.spec.tool(call.tool_name)
+        request = CallToolInput(
+            tenant=run.start.tenant,
+            session=run.start.session,
+            run=run.frame.run,
+            agent=run.frame.spec.name,
+            step=run.step.number,
+            message=run.step.message,
+            index=index,
+            args_sha256=run.step.args[index],
+            effect=self._effect(call.tool_name),
+            timeout_s=(spec.timeout_s if spec else None) or run.frame.spec.limits.tool_timeout_s,
+            adopted=self._may_have_run(index),
+        )
+        if spec is not None and spec.agent:
+            return await self._children.call(request, spec, call.tool_call_id)
+        result = await self._run_call(request)
+        pause = _FIRST_PAUSE
+        while result.kind in ("parked", "elsewhere"):
+            if result.kind == "parked":
+                await run.parking.wait_for_answer(_wait(request, result, call))
+                request = dataclasses.replace(request, adopted=True)
+            else:  # not a retry of the activity: a second attempt would have to take the call for one that may have run
+                await run.parking.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            result = await self._run_call(request)
+        return result
+
+    def _may_have_run(self, index: int) -> bool:
+        run = self._run
+        known = run.started_before is None or run.step.call_place(index) in run.started_before
+        return run.step.stored and run.step.number == run.adopted_step and known
+
+    def _effect(self, tool: str) -> str:
+        spec = self._run.frame.spec.tool(tool)
+        if spec is None and any(declared["name"] == tool for declared in self._run.options.client_tools):
+            return "client"
+        return spec.effect if spec else "none"
+
+    async def _run_call(self, request: CallToolInput) -> CallToolResult:
+        await self._run.parking.hold()
+        self._run.started.append(self._run.step.call_place(request.index))
+        result = await self._ask(request)
+        self._run.parking.check_cancelled()
+        return result
+
+    async def _ask(self, request: CallToolInput) -> CallToolResult:
+        run = self._run
+        request = dataclasses.replace(request, pending=run.outbox.take())
+        result = await run.finish(calls.start_call_tool(request), request.pending)
+        if result.kind == "elsewhere":
+            run.outbox.put_back(request.pending)
+        run.check_kind(result.kind)
+        return result
+
+
+def _wait(request: CallToolInput, result: CallToolResult, call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": wait_id(request.message, request.index),
+        "kind": result.wait,
+        "message": request.message,
+        "index": request.index,
+        "asked": {"tool": call.tool_name, "call": call.tool_call_id, "arguments": call.arguments},
+    }
