@@ -25,7 +25,7 @@ from tests.unit.upp.strategies import json_objects, json_values, texts
 CONTRACTS = [
     kind
     for _, kind in inspect.getmembers(contracts, dataclasses.is_dataclass)
-    if isinstance(kind, type) and kind.__module__ == contracts.__name__
+    if isinstance(kind, type) and kind.__module__.startswith(contracts.__name__)
 ]
 PAYLOADS = PerdurePayloadConverter()
 

@@ -1,0 +1,95 @@
+"""What crosses the activity border: frozen plain data, small, by id and hash. No I/O is imported here.
+
+The registered names never change; a new shape is a new name. Fields that hold their default are not written, so a step
+costs little history. A field may be added with a default; none is removed or renamed while histories may hold it.
+"""
+
+from perdure.activities.contracts.ends import EndRunInput, EndRunResult, RecordInput, RecordResult
+from perdure.activities.contracts.model_calls import AskInput, GenerateInput, GenerateResult
+from perdure.activities.contracts.names import (
+    ACTIVITIES,
+    ANSWER,
+    AROUND,
+    BEGIN_RUN,
+    CALL_TOOL,
+    CALL_USER,
+    CANCEL,
+    CLIENT_TOOL,
+    END_RUN,
+    GENERATE,
+    KEEP_TURN,
+    OUTCOME,
+    PAUSE,
+    READ_HISTORY,
+    RECORD,
+    RESUME,
+    SANDBOXED_SESSION,
+    SESSION,
+    WAKE,
+)
+from perdure.activities.contracts.session import (
+    BeginRunInput,
+    BeginRunResult,
+    Carried,
+    ParentLink,
+    Progress,
+    RunFrame,
+    SessionInput,
+)
+from perdure.activities.contracts.tool_calls import CallToolInput, CallToolResult
+from perdure.activities.contracts.user_calls import (
+    AroundInput,
+    AroundResult,
+    CallUserInput,
+    CallUserResult,
+    KeepTurnInput,
+    KeepTurnResult,
+    ReadHistoryInput,
+    ReadHistoryResult,
+)
+
+__all__ = [
+    "ACTIVITIES",
+    "ANSWER",
+    "AROUND",
+    "BEGIN_RUN",
+    "CALL_TOOL",
+    "CALL_USER",
+    "CANCEL",
+    "CLIENT_TOOL",
+    "END_RUN",
+    "GENERATE",
+    "KEEP_TURN",
+    "OUTCOME",
+    "PAUSE",
+    "READ_HISTORY",
+    "RECORD",
+    "RESUME",
+    "SANDBOXED_SESSION",
+    "SESSION",
+    "WAKE",
+    "AroundInput",
+    "AroundResult",
+    "AskInput",
+    "BeginRunInput",
+    "BeginRunResult",
+    "CallToolInput",
+    "CallToolResult",
+    "CallUserInput",
+    "CallUserResult",
+    "Carried",
+    "EndRunInput",
+    "EndRunResult",
+    "GenerateInput",
+    "GenerateResult",
+    "KeepTurnInput",
+    "KeepTurnResult",
+    "ParentLink",
+    "Progress",
+    "ReadHistoryInput",
+    "ReadHistoryResult",
+    "RecordInput",
+    "RecordResult",
+    "RunFrame",
+    "SessionInput",
+]
