@@ -22,12 +22,12 @@ $(INSTALLED): pyproject.toml uv.lock
 	@touch $@
 
 format: install
-	$(BIN)/ruff check --fix --exit-zero --quiet perdure tests
-	$(BIN)/ruff format perdure tests
+	$(BIN)/ruff check --fix --exit-zero --quiet perdure tests examples
+	$(BIN)/ruff format perdure tests examples
 
 check: install
-	$(BIN)/ruff check perdure tests
-	$(BIN)/ruff format --check perdure tests
+	$(BIN)/ruff check perdure tests examples
+	$(BIN)/ruff format --check perdure tests examples
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/test_layout.py tests/unit/test_compose.py

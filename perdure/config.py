@@ -126,6 +126,9 @@ class Settings(BaseSettings):
         le=40_000,
         description="the history length past which a session continues as new, 100 to 40000",
     )
+    max_queued_inputs: int = Field(
+        default=1000, ge=1, description="how many inputs may wait in one session's inbox, at least 1"
+    )
     prices: Annotated[Prices, AfterValidator(_no_gifts)] = Field(
         default_factory=dict[str, dict[str, Price]],
         description="a table of prices by provider and model, each with input and output and perhaps cache_read and "
@@ -133,6 +136,52 @@ class Settings(BaseSettings):
     )
     message_cache_bytes: int = Field(
         default=256 * _MIB, ge=0, description="how many bytes of message bodies a process keeps in memory, at least 0"
+    )
+
+    jwt_issuer: str | None = Field(
+        default=None, description="the issuer of the tokens that are accepted, as their claim iss has it"
+    )
+    jwt_audience: str | None = Field(
+        default=None, description="the audience that tokens must be meant for, as their claim aud has it"
+    )
+    jwks_url: str | None = Field(
+        default=None, description="an https:// address from which the issuer's keys are fetched (http:// on loopback)"
+    )
+    jwks_file: Path | None = Field(default=None, description="a file with the issuer's keys, a JSON Web Key Set")
+    jwks_allow_private: bool = Field(
+        default=False, description="true or false: whether the keys' address may lead into a private network"
+    )
+    jwt_tenant_claim: str = Field(default="tenant", description="the name of the claim that holds the tenant")
+    jwt_scope_claim: str = Field(default="scope", description="the name of the claim that holds the scopes")
+    max_request_depth: int = Field(
+        default=100, ge=5, le=200, description="how many levels the JSON of a request may nest, 5 to 200"
+    )
+    max_request_items: int = Field(
+        default=200_000, ge=100, description="how many values the JSON of a request may have, at least 100"
+    )
+    requests_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="how many requests a second a caller may send for long, more than 0, or nothing",
+    )
+    request_burst: int = Field(
+        default=20, ge=1, description="how many requests a caller may send at once if their rate is limited, at least 1"
+    )
+
+    api_host: str = Field(
+        default="127.0.0.1", min_length=1, description="the address that the HTTP server listens on, such as 127.0.0.1"
+    )
+    api_port: int = Field(
+        default=8700, ge=0, le=65535, description="the port of the HTTP server, 0 to 65535; 0 takes a free one"
+    )
+    max_request_bytes: int = Field(
+        default=32 * _MIB, ge=1024, description="how many bytes a request to the HTTP server may have, at least 1024"
+    )
+
+    fold_after: Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)] = Field(
+        default=timedelta(seconds=60),
+        description="how long after a run's end its deltas are folded in the event log, in seconds or as PT60S",
     )
 
     @classmethod

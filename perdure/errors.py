@@ -6,9 +6,12 @@ PerdureError
 │   ├── UnknownAgent        no worker registered an agent of that name
 │   ├── UnknownSession      no session of that id
 │   ├── UnknownRun          no run of that id
-│   ├── UnknownWait         no open wait of that id
+│   ├── UnknownWait         no wait of that id
+│   ├── WaitAnswered        the wait has been answered; it is answered once
+│   ├── WaitStale           the wait's run has ended, its time is over, or what it asks about has changed
 │   ├── KeyConflict         an idempotency key used again with another body
 │   ├── RunActive           policy "reject" met an active run
+│   ├── QueueFull           the session's inbox holds as many inputs as it may
 │   └── SessionGone         the session is being deleted
 ├── RunError                the run failed; carries the run's id where it is known
 │   ├── LimitExceeded       a limit on steps, tokens, money or time was reached
@@ -57,7 +60,15 @@ class UnknownRun(UserError):
 
 
 class UnknownWait(UserError):
-    """No open wait of that id exists for this tenant."""
+    """No wait of that id exists for this tenant."""
+
+
+class WaitAnswered(UserError):
+    """The wait has been answered before. The message says by whom and when."""
+
+
+class WaitStale(UserError):
+    """The wait can be answered no more: its run has ended, it has expired, or the arguments are not those it asked about."""
 
 
 class KeyConflict(UserError):
@@ -74,6 +85,10 @@ class RunActive(UserError):
     def __init__(self, message: str, *, run_id: str) -> None:
         super().__init__(message)
         self.run_id = run_id
+
+
+class QueueFull(UserError):
+    """The session's inbox holds as many inputs as it may; nothing was stored and the key is unused."""
 
 
 class SessionGone(UserError):

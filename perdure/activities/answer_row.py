@@ -18,6 +18,7 @@ from perdure.upp.messages import AssistantMessage
 from perdure.upp.provider import LLMResponse
 from perdure.upp.stream import tool_execution_start
 from perdure.upp.timestamp import parse_timestamp
+from perdure.upp.tools import effect_name
 
 
 def ask_of(call: GenerateInput) -> Ask:
@@ -104,7 +105,7 @@ def _calls(agent: Agent, options: RunOptions, message: AssistantMessage) -> list
     calls: list[JSONObject] = []
     for tool_call, sha256 in zip(message.tool_calls or [], argument_hashes(message), strict=True):
         tool = agent.tool(tool_call.tool_name)
-        effect = tool.effect.value if tool else "client" if tool_call.tool_name in client_side else "none"
+        effect = effect_name(tool) if tool else "client" if tool_call.tool_name in client_side else "none"
         calls.append(
             {
                 "call_id": tool_call.tool_call_id,

@@ -12,6 +12,7 @@ from perdure.activities.around_enter import enter_run, entered_result
 from perdure.activities.around_leave import leave_run
 from perdure.activities.border import describe
 from perdure.activities.contracts import AroundInput, AroundResult
+from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.services import Services
 from perdure.activities.told_event import read_event
@@ -39,7 +40,7 @@ class Around:
         Raises:
             UnknownAgent: this worker does not serve the agent.
         """
-        async with beating():
+        async with beating(), keeping_queries(self._services, call.tenant, call.session):
             crash_point("around.begun")
             try:
                 result = await self._call(writer_of(call.tenant, call.session, call.run), call)

@@ -16,6 +16,7 @@ from perdure.store.messages import read_messages
 from perdure.store.views import RunView, read_parent_ids
 from perdure.uap.agent import Agent
 from perdure.uap.middleware import MiddlewareContext
+from perdure.uap.middleware_usage import MiddlewareUsage
 from perdure.uap.scaffold import NAMESPACE
 from perdure.uap.spent import Spent
 from perdure.upp.json_value import JSONObject, dumps, jsonable
@@ -52,6 +53,7 @@ async def read_context(
         metadata=await _first_metadata(services, writer, agent) if view is None else deepcopy(view.metadata),
         session=StoredSession(call.session),
         spent=spent_by(call.progress),
+        used=MiddlewareUsage(services.prices),
     )
 
 

@@ -19,6 +19,7 @@ from perdure.uap.agent import Agent
 from perdure.uap.cut import cut_input
 from perdure.uap.ids import derive_id
 from perdure.uap.middleware import MiddlewareContext, enter
+from perdure.uap.recorded_usage import plain_usage
 from perdure.upp.json_value import JSONObject, dumps, sha256_hex
 from perdure.upp.messages import Message, UserMessage
 
@@ -45,6 +46,7 @@ async def enter_run(
         start=call.start + changed,
         input=cut_input(view.input).to_json() if changed else None,
         error=None if error is None else describe(with_run(error, call.run)),
+        used={path: plain_usage(usage) for path, usage in context.used.by_path(call.agent).items()},
     )
     named: JSONObject | None = None
     if body is not None:
@@ -67,7 +69,7 @@ async def enter_run(
 
 def entered_result(view: RunView, epoch: int) -> AroundResult:
     """What the workflow is told of a run whose middleware was entered."""
-    return AroundResult(epoch, view.start + 1, view.input, error=view.error)
+    return AroundResult(epoch, view.start + 1, view.input, error=view.error, usage_by_agent=view.used)
 
 
 def view_items(before: Sequence[Message], history: Sequence[Message]) -> list[JSONObject] | None:

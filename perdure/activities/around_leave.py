@@ -48,6 +48,8 @@ async def leave_run(
     left: JSONObject = {"outcome": "completed"}
     if isinstance(outcome, Exception):
         left = {"outcome": "failed", "error": describe(outcome)}
+    if replacement.turn is not None:
+        left["turn"] = replacement.turn_sha256
 
     async def save() -> tuple[str, JSONObject]:
         return await save_left(
@@ -102,4 +104,8 @@ def _stored_as(
 
 
 def _result(left: JSONObject) -> AroundResult:
-    return AroundResult(outcome=str(left["outcome"]), error=cast("dict[str, object] | None", left.get("error")))
+    return AroundResult(
+        outcome=str(left["outcome"]),
+        error=cast("dict[str, object] | None", left.get("error")),
+        turn_sha256=str(left.get("turn", "")),
+    )

@@ -14,15 +14,16 @@ from perdure.activities.contracts import BeginRunInput, BeginRunResult, Progress
 from perdure.activities.convert import converter
 from perdure.activities.history import FoundProgress, progress_of, read_progress
 from perdure.activities.lifeline import writer_of
+from perdure.activities.rollback import ROLLBACK, roll_back
 from perdure.activities.services import Services
 from perdure.activities.tree_changes import make_change
 from perdure.errors import UnknownSession
-from perdure.store import runs
+from perdure.store import beginning
 from perdure.store.answers import Writer
+from perdure.store.beginning import Begun
 from perdure.store.change_inputs import read_base
 from perdure.store.checkpoints import last_checkpoint
 from perdure.store.messages import read_messages
-from perdure.store.runs import Begun
 from perdure.testing.crash import crash_point
 from perdure.uap.cut import cut_input
 from perdure.uap.spec import AgentSpec
@@ -61,18 +62,21 @@ class BeginRun:
         self._services.announcer.changed(writer.key)
         frame = await self._frame(writer, begun)
         found, source = await self._progress(writer, begun, frame)
-        orphan = bool(begun.row.get("orphan"))
-        return BeginRunResult(begun.kind, begun.paused, frame, found.progress, source, found.pending, orphan)
+        orphan, steered = bool(begun.row.get("orphan")), bool(begun.row.get("steered"))
+        return BeginRunResult(begun.kind, begun.paused, frame, found.progress, source, found.pending, orphan, steered)
 
     async def _begin(self, writer: Writer, call: BeginRunInput, spec: JSONObject) -> Begun:
         """Take the next input; changes of the thread tree that stand before it are made on the way."""
         database, now = self._services.database, datetime.fromisoformat(call.now)
         while True:
-            begun = await runs.begin_run(
+            begun = await beginning.begin_run(
                 database, writer.key, agent=call.agent, execution=writer.execution, spec=spec, now=now
             )
             if begun.ordinal is None:
                 return begun
+            if begun.kind == ROLLBACK:
+                await roll_back(self._services, writer, begun.ordinal)
+                continue
             resumed = await make_change(self._services, writer, call, begun.ordinal, spec)
             if resumed is not None:
                 return resumed

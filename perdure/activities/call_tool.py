@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from datetime import timedelta
-from typing import cast
 
 from temporalio import activity
 
 from perdure.activities import contracts
-from perdure.activities.children import child_outcome, refusal
+from perdure.activities.approvals import Approved, arguments_of, decide, question_for_client, question_of
+from perdure.activities.call_results import CallResults, told
+from perdure.activities.child_calls import ChildResults
 from perdure.activities.contracts import CallToolInput, CallToolResult
+from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession
 from perdure.store.answers import Writer
-from perdure.store.children import session_exists
 from perdure.store.database import keep_trying
-from perdure.store.payloads import read_payloads
-from perdure.store.tool_calls import CallState, ResultRow, claim_call, save_result
+from perdure.store.tool_calls import CallState, Question, open_wait
 from perdure.testing.crash import crash_point
-from perdure.uap.cut import cut_value
-from perdure.uap.events import upp_event
+from perdure.uap.agent import Agent
 from perdure.uap.ids import tool_call_key
-from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads, sha256_hex
-from perdure.upp.stream import tool_execution_end
-from perdure.upp.timestamp import format_timestamp, now
+from perdure.upp.json_value import dumps, sha256_hex
 from perdure.upp.tool_call import ToolCall, ToolExecution
-from perdure.upp.tool_loop import execute_tool
-from perdure.upp.tools import Tool, ToolContext
+from perdure.upp.tool_loop import ApprovalNeeded, ReadyCall, prepare_call, run_prepared
+from perdure.upp.tools import CLIENT, HUMAN, Tool, ToolContext, ToolEffect
 
 CANCELLED = "The run was cancelled while this tool was running; whether it had its effect is not known."
-UNKNOWN = (
-    "The outcome of this call is not known: the process that ran it ended before it could say. "
-    "It was not run again. Check whether it had its effect before you repeat it."
-)
+NOT_BEGUN = "The run was cancelled before this tool was run."
 
 
 class CallTool:
@@ -46,6 +38,8 @@ class CallTool:
     def __init__(self, services: Services) -> None:
         """Call the tools of the agents in `services`."""
         self._services = services
+        self._results = CallResults(services)
+        self._children = ChildResults(services, self._results)
 
     @activity.defn(name=contracts.CALL_TOOL)
     async def call_tool(self, call: CallToolInput) -> CallToolResult:
@@ -53,74 +47,102 @@ class CallTool:
 
         Raises:
             DamagedSession: the stored arguments are not those that the workflow saw.
+            OutcomeUnknown: somebody stopped the run, since nobody knows what came of the call.
         """
-        async with beating():
+        async with beating(), keeping_queries(self._services, call.tenant, call.session):
             crash_point("call_tool.begun")
             result = await self._call(writer_of(call.tenant, call.session, call.run), call)
             crash_point("call_tool.reporting")
             return result
 
     async def _call(self, writer: Writer, call: CallToolInput) -> CallToolResult:
-        attempt = activity.info().attempt
         if not self._services.app.serves(call.agent):
             return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
         if call.child:
-            return await self._call_child(writer, call, tool_call)
-        if attempt > 1 or call.adopted or call.effect in ("once", "client"):
-            known = await self._look_up(writer, call, attempt)
-            if known.state in ("gone", "late"):
-                return CallToolResult(kind=known.state)
-            if known.state == "done":
-                return await self._stored_result(writer, known)
-            decided = _decide(call, known, may_have_run=attempt > 1 or call.adopted)
-            if isinstance(decided, CallToolResult):
-                return decided
-            if decided is not None:
-                answer, is_error = decided
-                return await self._save(writer, call, tool_call, _told(tool_call, answer, is_error))
-        try:
-            crash_point("call_tool.running")
-            execution = await self._execute(call, tool_call, attempt)
-            crash_point("call_tool.ran")
-        except asyncio.CancelledError:
-            if not cancelled_by_user():
-                raise
-            execution = _told(tool_call, CANCELLED, True)
-        return await self._save(writer, call, tool_call, execution)
+            return await self._children.take(writer, call, tool_call)
+        agent = self._services.app.agent(call.agent)
+        tool = _as_frozen(agent.tool(tool_call.tool_name), call)
+        claim = call.effect == ToolEffect.ONCE and (tool is None or tool.approval is None)
+        approved: Approved | None = None
+        if activity.info().attempt > 1 or call.adopted or call.effect in (ToolEffect.ONCE, CLIENT):
+            known = await self._results.look_up(writer, call, claim=claim)
+            settled = await self._settle(writer, call, tool_call, known, tool)
+            if isinstance(settled, CallToolResult):
+                return settled
+            approved = settled
+            claim = claim or known.state == "running"  # somebody said that it was not run after all
+        return await self._run(writer, call, tool_call, _Given(agent, tool, approved, claimed=claim))
 
-    async def _call_child(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
-        """Take what a sub-agent's run came to for the result; it is short, so a cancellation does not stop it."""
-        try:
-            return await self._take_child(writer, call, tool_call)
-        except asyncio.CancelledError:
-            if not cancelled_by_user():
-                raise
-        return await self._take_child(writer, call, tool_call)
-
-    async def _take_child(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
-        services, key = self._services, SessionKey(call.tenant, call.child)
-        outcome = await keep_trying(lambda: child_outcome(services, key, tool_call), deadline=STORE_PATIENCE)
-        if outcome is None:
-            return await self._without_outcome(writer, call, tool_call)
-        crash_point("child_outcome.found")
-        told = dataclasses.replace(_told(tool_call, outcome.result, outcome.is_error), duration_ms=outcome.duration_ms)
-        saved = await self._save(writer, call, tool_call, told, outcome.event)
-        return dataclasses.replace(saved, usage_by_agent=outcome.usage_by_agent)
-
-    async def _without_outcome(self, writer: Writer, call: CallToolInput, tool_call: ToolCall) -> CallToolResult:
-        """A sub-agent has not ended, or never began because it cannot."""
-        known = await self._look_up(writer, call, activity.info().attempt)
+    async def _settle(
+        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, known: CallState, tool: Tool | None
+    ) -> CallToolResult | Approved | None:
+        """The result of a call that is not to be run, by what is known of it; else what was approved of it, if anything."""
         if known.state in ("gone", "late"):
             return CallToolResult(kind=known.state)
         if known.state == "done":
-            return await self._stored_result(writer, known)
-        if await session_exists(self._services.database, SessionKey(call.tenant, call.child)):
-            return CallToolResult(kind="elsewhere")
-        refused = await refusal(self._services, call.agent, tool_call)
-        if refused is None:
-            return CallToolResult(kind="elsewhere")
-        return await self._save(writer, call, tool_call, refused)
+            return await self._results.stored(writer, known)
+        decided = decide(call, tool_call, known, may_have_run=activity.info().attempt > 1 or call.adopted)
+        if decided is None or isinstance(decided, Approved):
+            return decided
+        if not isinstance(decided, CallToolResult):
+            made = told(tool_call, decided.result, is_error=decided.is_error, approved=decided.approved)
+            return await self._results.save(writer, call, tool_call, made)
+        if call.effect == CLIENT and known.open is None and tool is not None and tool.timeout is not None:
+            return await self._park(writer, call, question_for_client(call, tool_call, tool.timeout))
+        return decided
+
+    async def _run(self, writer: Writer, call: CallToolInput, tool_call: ToolCall, given: _Given) -> CallToolResult:
+        begun = False
+        try:
+            ready = await self._prepare(writer, tool_call, given)
+            if given.late_claim(call) and isinstance(ready, ReadyCall):
+                known = await self._results.look_up(writer, call, claim=True)
+                if known.state != "pending":
+                    settled = await self._settle(writer, call, tool_call, known, given.tool)
+                    return settled if isinstance(settled, CallToolResult) else CallToolResult(kind="elsewhere")
+            begun = True
+            crash_point("call_tool.running")
+            execution = await self._carry_out(call, ready, given.agent)
+            crash_point("call_tool.ran")
+        except ApprovalNeeded as needed:
+            assert given.tool is not None, "a tool asks"
+            return await self._park(writer, call, question_of(call, given.tool, tool_call, needed.arguments))
+        except asyncio.CancelledError:
+            if not cancelled_by_user():
+                raise
+            execution = told(tool_call, CANCELLED if begun else NOT_BEGUN)
+        return await self._results.save(writer, call, tool_call, execution)
+
+    async def _prepare(self, writer: Writer, tool_call: ToolCall, given: _Given) -> ReadyCall | ToolExecution:
+        """The call with the arguments that count. What a person has approved is asked of nobody again."""
+        tool, approved = given.tool, given.approved
+        if approved is None or tool is None or tool.run is None:
+            return await prepare_call(tool, tool_call, given.agent.tool_strategy, can_wait=True)
+        arguments = await arguments_of(self._services, writer, approved, tool_call)
+        return ReadyCall(tool, dataclasses.replace(tool_call, arguments=arguments), approved=True)
+
+    async def _carry_out(self, call: CallToolInput, ready: ReadyCall | ToolExecution, agent: Agent) -> ToolExecution:
+        if isinstance(ready, ToolExecution):
+            return ready
+        context = ToolContext(
+            call_id=ready.call.tool_call_id,
+            idempotency_key=tool_call_key(call.message, call.index),
+            attempt=activity.info().attempt,
+        )
+        return await run_prepared(ready, context, agent.tool_strategy)
+
+    async def _park(self, writer: Writer, call: CallToolInput, question: Question) -> CallToolResult:
+        """Open the wait, and have the run wait for its answer."""
+        crash_point("approval.asking")
+        opened = await keep_trying(
+            lambda: open_wait(self._services.database, writer, call.message, call.index, question),
+            deadline=STORE_PATIENCE,
+        )
+        crash_point("approval.asked")
+        if opened.state != "open":
+            return CallToolResult(kind=opened.state)
+        return CallToolResult(kind="parked", wait=opened.open, expires_s=opened.expires_s)
 
     async def _read_call(self, writer: Writer, call: CallToolInput) -> ToolCall:
         services = self._services
@@ -130,127 +152,34 @@ class CallTool:
             raise DamagedSession(f"the arguments of call {call.index} of message {call.message} have changed")
         return found
 
-    async def _look_up(self, writer: Writer, call: CallToolInput, attempt: int) -> CallState:
-        async def look() -> CallState:
-            claim = call.effect == "once"
-            return await claim_call(
-                self._services.database, writer, call.message, call.index, claim=claim, attempt=attempt
-            )
 
-        crash_point("call_tool.claiming")
-        state = await keep_trying(look, deadline=STORE_PATIENCE)
-        crash_point("call_tool.claimed")
-        return state
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Given:
+    """What a call is run with.
 
-    async def _execute(self, call: CallToolInput, tool_call: ToolCall, attempt: int) -> ToolExecution:
-        agent = self._services.app.agent(call.agent)
-        tool = agent.tool(tool_call.tool_name)
-        context = ToolContext(
-            call_id=tool_call.tool_call_id,
-            idempotency_key=tool_call_key(call.message, call.index),
-            attempt=attempt,
-        )
-        return await execute_tool(_limited(tool, call.timeout_s), tool_call, context, agent.tool_strategy)
+    Attributes:
+        agent: whose tool it is.
+        tool: None if there is none of that name.
+        approved: what a person has approved, if anybody was asked.
+        claimed: the call's row says that it is running, if its effect needs that.
+    """
 
-    async def _stored_result(self, writer: Writer, state: CallState) -> CallToolResult:
-        database = self._services.database
-        found = await keep_trying(lambda: read_payloads(database, writer.key, [state.sha256]), deadline=STORE_PATIENCE)
-        return _result(loads(found[state.sha256]), state.is_error, state.duration_ms, state.attempt)
+    agent: Agent
+    tool: Tool | None
+    approved: Approved | None
+    claimed: bool
 
-    async def _save(
-        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, execution: ToolExecution, *more: JSONValue
-    ) -> CallToolResult:
-        attempt = activity.info().attempt
-        body = dumps(execution.result)
-        row = ResultRow(
-            message=call.message,
-            index=call.index,
-            attempt=attempt,
-            is_error=execution.is_error,
-            sha256=sha256_hex(body),
-            body=body,
-            duration_ms=execution.duration_ms,
-            at=format_timestamp(now()),
-        )
-        events = [_end_event(call, tool_call, execution, attempt), *more]
-        crash_point("call_tool.storing")
-        saved = await keep_trying(
-            lambda: save_result(self._services.database, writer, row, events, call.pending), deadline=STORE_PATIENCE
-        )
-        crash_point("call_tool.stored")
-        self._services.announcer.changed(writer.key)
-        if saved.kind == "stored" and saved.state is not None:
-            return await self._stored_result(writer, saved.state)
-        if saved.kind != "won":
-            return CallToolResult(kind=saved.kind)
-        result = _result(execution.result, execution.is_error, execution.duration_ms, attempt)
-        return dataclasses.replace(result, batch_sha256=saved.batch_sha256)
+    def late_claim(self, call: CallToolInput) -> bool:
+        """Whether the row is to be marked only now: until its approval the call has not begun."""
+        return call.effect == ToolEffect.ONCE and not self.claimed
 
 
-def _decide(
-    call: CallToolInput, known: CallState, *, may_have_run: bool
-) -> CallToolResult | tuple[JSONValue, bool] | None:
-    """What to do with a call that has no result: wait for somebody, tell the model something, or run it (None)."""
-    answer = known.answer
-    if call.effect == "client":
-        if answer is None:
-            return CallToolResult(kind="parked", wait=contracts.CLIENT_TOOL)
-        return answer.get("result"), bool(answer.get("isError"))
-    if call.effect == "once":
-        if known.state == "pending":  # marked running only now, so it has not been run
-            return None
-        if answer is None:
-            return CallToolResult(kind="parked", wait=contracts.OUTCOME)
-        return _settled(answer)
-    if call.effect == "at_most_once" and may_have_run:
-        return UNKNOWN, True
-    return None
-
-
-def _settled(answer: JSONObject) -> tuple[JSONValue, bool] | None:
-    outcome = answer.get("outcome")
-    if outcome == "not_run":
-        return None
-    if outcome == "happened":
-        return answer.get("result"), bool(answer.get("isError"))
-    return UNKNOWN, True
-
-
-def _told(call: ToolCall, result: JSONValue, is_error: bool) -> ToolExecution:
-    return ToolExecution(call.tool_name, call.tool_call_id, call.arguments, result, is_error, 0)
-
-
-def _limited(tool: Tool | None, timeout_s: float) -> Tool | None:
-    if tool is None or tool.timeout is not None:
+def _as_frozen(tool: Tool | None, call: CallToolInput) -> Tool | None:
+    """The tool with the timeout of the run's spec where it has none, and with its approval, whatever a deploy has made of it."""
+    if tool is None or tool.run is None:
         return tool
-    return dataclasses.replace(tool, timeout=timedelta(seconds=timeout_s))
-
-
-def _result(value: JSONValue, is_error: bool, duration_ms: int, attempt: int) -> CallToolResult:
-    raw = dumps(value)
-    shown, cut = cut_value(value)
-    return CallToolResult(
-        is_error=is_error,
-        result=shown,
-        sha256=sha256_hex(raw),
-        size=len(raw),
-        cut=cut is not None,
-        duration_ms=duration_ms,
-        attempt=attempt,
-    )
-
-
-def _end_event(call: CallToolInput, tool_call: ToolCall, execution: ToolExecution, attempt: int) -> JSONValue:
-    shown, cut = cut_value(execution.result)
-    event = tool_execution_end(
-        tool_call.tool_call_id,
-        tool_call.tool_name,
-        shown,
-        execution.is_error,
-        int(time.time() * 1000),
-        call.index,
-    )
-    entry = upp_event(event, step=call.step, attempt=attempt, message=call.message)
-    if cut is not None:
-        cast(JSONObject, entry["d"])["cut"] = cut
-    return entry
+    if tool.timeout is None:
+        tool = dataclasses.replace(tool, timeout=timedelta(seconds=call.timeout_s))
+    if call.approval == HUMAN and tool.approval is None:
+        tool = dataclasses.replace(tool, approval=HUMAN)
+    return tool

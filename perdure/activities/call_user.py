@@ -10,6 +10,7 @@ from temporalio import activity
 from perdure.activities import contracts
 from perdure.activities.border import from_description
 from perdure.activities.contracts import CallUserInput, CallUserResult
+from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.own_hook import read_own_hook
 from perdure.activities.services import Services
@@ -43,7 +44,7 @@ class CallUser:
             UnknownAgent: this worker does not serve the agent.
             Exception: what the hook raised.
         """
-        async with beating():
+        async with beating(), keeping_queries(self._services, call.tenant, call.session):
             crash_point("call_user.begun")
             result = await self._call(writer_of(call.tenant, call.session, call.run), call)
             crash_point("call_user.reporting")

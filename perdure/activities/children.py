@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from perdure.activities.border import from_description
-from perdure.activities.contracts import BeginRunInput, ParentLink
+from perdure.activities.contracts import BeginRunInput, CallToolInput, ParentLink
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession, InvalidInput, UnknownAgent
 from perdure.store.children import Opening, find_child_run, open_session, started_data
 from perdure.store.executions import read_executions
-from perdure.store.messages import read_messages
+from perdure.store.run_messages import read_run_messages, usage_of
 from perdure.store.runs import TERMINAL, RunRow
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
@@ -28,7 +28,6 @@ from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import error_text, execute_tool
 from perdure.upp.tools import Tool, ToolContext
 from perdure.upp.turn import Turn
-from perdure.upp.usage import TokenUsage, aggregate_usage
 
 CANCELLED = "The sub-agent was cancelled before it had an answer."
 _NO_CONTEXT = ToolContext(call_id="", idempotency_key="", attempt=1)
@@ -84,19 +83,22 @@ def _check_depth(services: Services, names: list[str]) -> None:
     check_level(tuple(names), limit or 0)
 
 
-async def refusal(services: Services, agent: str, tool_call: ToolCall) -> ToolExecution | None:
+async def refusal(services: Services, call: CallToolInput, tool_call: ToolCall) -> ToolExecution | None:
     """What the parent's model is told of a call that no sub-agent can take, worded as in process; None if one can.
 
     Args:
         services: of this worker.
-        agent: path of the parent.
-        tool_call: the parent's.
+        call: the parent's, as its run makes it; it may say itself why none is to be begun.
+        tool_call: the same, as its model made it.
     """
+    agent = call.agent
     tool = services.app.agent(agent).tool(tool_call.tool_name)
     if not isinstance(tool, AgentTool):
         return await execute_tool(None, tool_call, _NO_CONTEXT)
 
     def attempt(_: JSONObject) -> None:
+        if call.refused is not None:
+            raise from_description(cast(JSONObject, call.refused))
         prepare(services, agent, tool_call)
 
     tried = Tool(tool.name, tool.description, tool.parameters, run=attempt)
@@ -175,9 +177,7 @@ async def _result(services: Services, row: RunRow, agent: str) -> tuple[JSONValu
 
 async def _turn(services: Services, row: RunRow) -> Turn:
     assert row.node is not None, "a completed run has a node"
-    stored = await read_messages(services.database, row.key, row.node, first=row.start_position or 0, discarded=True)
-    own = [item for item in stored if item.run == row.id]
+    own = await read_run_messages(services.database, row.key, row.id, row.node, first=row.start_position or 0)
     kept = [item for item in own if not item.discarded]
     executions = await read_executions(services.database, row.key, row.id, kept)
-    usage = aggregate_usage([TokenUsage.from_json(item.usage) for item in own if item.usage])
-    return run_turn([item.message for item in kept], executions, usage, row.cycles)
+    return run_turn([item.message for item in kept], executions, usage_of(own), row.cycles)

@@ -14,6 +14,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities import contracts
 from perdure.activities.contracts import (
+    AroundInput,
+    AroundResult,
     BeginRunResult,
     CallToolInput,
     CallToolResult,
@@ -27,13 +29,18 @@ from perdure.activities.contracts import (
 )
 from perdure.activities.convert import converter
 
-_INPUTS: dict[str, type] = {contracts.GENERATE: GenerateInput, contracts.CALL_TOOL: CallToolInput}
+_INPUTS: dict[str, type] = {
+    contracts.GENERATE: GenerateInput,
+    contracts.CALL_TOOL: CallToolInput,
+    contracts.AROUND: AroundInput,
+}
 _RESULTS: dict[str, type] = {
     contracts.BEGIN_RUN: BeginRunResult,
     contracts.RECORD: RecordResult,
     contracts.END_RUN: EndRunResult,
     contracts.GENERATE: GenerateResult,
     contracts.CALL_TOOL: CallToolResult,
+    contracts.AROUND: AroundResult,
 }
 
 

@@ -15,7 +15,8 @@ from perdure.activities.conversation import Place, messages_before, resolve
 from perdure.activities.services import Services
 from perdure.store.answers import Writer
 from perdure.store.executions import read_executions
-from perdure.store.messages import StoredMessage, read_messages
+from perdure.store.messages import StoredMessage
+from perdure.store.run_messages import read_run_messages
 from perdure.uap.hooks import Hook, HookCall
 from perdure.uap.plan_steps import PlanStep
 from perdure.uap.state import ExecutionState
@@ -64,10 +65,10 @@ class _Reader:
 
     @classmethod
     async def open(cls, services: Services, writer: Writer, call: CallUserInput) -> _Reader:
-        stored = await read_messages(
-            services.database, writer.key, call.node, first=call.start, end=call.position, discarded=True
+        stored = await read_run_messages(
+            services.database, writer.key, call.run, call.node, first=call.start, end=call.position
         )
-        made = cls(services, writer, call, [item for item in stored if item.run == call.run])
+        made = cls(services, writer, call, stored)
         made.executions = await made._executions(made._stored)
         return made
 

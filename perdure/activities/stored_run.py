@@ -10,7 +10,8 @@ from perdure.store.answers import Writer
 from perdure.store.database import Database
 from perdure.store.executions import executions_by_message
 from perdure.store.json_text import escaped_json
-from perdure.store.messages import StoredMessage, read_messages
+from perdure.store.messages import StoredMessage
+from perdure.store.run_messages import read_run_messages, usage_of
 from perdure.uap.ids import derive_id
 from perdure.uap.plan_steps import PlanStep
 from perdure.uap.run_turn import run_turn
@@ -19,7 +20,6 @@ from perdure.upp.json_value import JSONObject, dumps, sha256_hex
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.turn import Turn
-from perdure.upp.usage import TokenUsage, aggregate_usage
 
 
 class StoredRun:
@@ -42,7 +42,7 @@ class StoredRun:
             messages=[item.message for item in stored],
             metadata=dict(progress.metadata),
             tool_executions=[execution for item in stored for execution in executions.get(item.id, [])],
-            usage=_usage(stored),
+            usage=usage_of(stored),
             cycles=progress.cycles,
             done=progress.done,
             reasoning=[texts.get(ident, "") for ident in progress.reasoning],
@@ -58,7 +58,7 @@ class StoredRun:
         stored = [item for item in self.stored if item.position >= first]
         kept = [item for item in stored if not item.discarded]
         executions = [execution for item in kept for execution in self._executions.get(item.id, [])]
-        return run_turn([item.message for item in kept], executions, _usage(stored), cycles)
+        return run_turn([item.message for item in kept], executions, usage_of(stored), cycles)
 
     def split(self, turn: Turn) -> tuple[list[StoredMessage], list[Message]]:
         """The rows of the run that a turn begins with, unchanged and in order, and the messages of the turn after them."""
@@ -77,13 +77,8 @@ async def read_stored_run(
     database: Database, writer: Writer, node: str, *, start: int, end: int | None, progress: Progress
 ) -> StoredRun:
     """A run's rows from position `start` up to, not including, `end`."""
-    stored = await read_messages(database, writer.key, node, first=start, end=end, discarded=True)
-    own = [item for item in stored if item.run == writer.run]
+    own = await read_run_messages(database, writer.key, writer.run, node, first=start, end=end)
     return StoredRun(own, await executions_by_message(database, writer.key, writer.run, own), progress)
-
-
-def _usage(stored: Sequence[StoredMessage]) -> TokenUsage:
-    return aggregate_usage([TokenUsage.from_json(item.usage) for item in stored if item.usage])
 
 
 def calls_of(message: Message) -> list[ToolCall]:

@@ -22,10 +22,10 @@ from perdure.activities.services import Services
 from perdure.activities.stored_checkpoint import StoredCheckpoint, read_stored
 from perdure.errors import InvalidInput
 from perdure.store.answers import Writer
+from perdure.store.beginning import Begun
 from perdure.store.change_inputs import RESUME, Turn, name_input, note_made, refuse, take_turn
 from perdure.store.checkpoints import CheckpointRow, current_checkpoint, read_checkpoints
 from perdure.store.resumed import ResumedRun, Stretch, begin_resumed, copy_calls, write_calls
-from perdure.store.runs import Begun
 from perdure.store.tables import sessions
 from perdure.testing.crash import crash_point
 from perdure.uap.ids import derive_id

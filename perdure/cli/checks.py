@@ -13,7 +13,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.cli.output import iso
+from perdure.runtime.shown import iso
 from perdure.runtime.temporal import RPC_TIMEOUT, is_open
 from perdure.store.database import Database
 from perdure.store.runs import find_run

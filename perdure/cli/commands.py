@@ -9,12 +9,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {
-    "dev": "Start all of it for this folder: servers, schema, worker. One terminal, one machine.",
+    "dev": "Start all of it for this folder: servers, schema, worker and API. One terminal, one machine.",
     "run": "Hand an agent its input and stream the answer; the run goes on whatever happens here.",
     "sessions": "List, show, follow, control, branch, export and import sessions.",
     "runs": "Show a run.",
     "waits": "List and answer what parked runs wait for.",
+    "keys": "Create, list and revoke the API keys of a tenant.",
     "worker": "Serve an app's agents until Ctrl-C or SIGTERM.",
+    "serve": "Serve the HTTP API until Ctrl-C or SIGTERM.",
     "migrate": "Bring the database to this version's schema; harmless if it is there already.",
     "doctor": "Check servers, schema and runs; exit with 1 if something is wrong.",
 }

@@ -7,9 +7,11 @@ import contextlib
 import os
 import sys
 from datetime import timedelta
+from typing import Annotated
 
 import typer
 
+from perdure.api.listener import bound
 from perdure.cli.output import say
 from perdure.cli.parameters import Target
 from perdure.config import Settings, load_settings
@@ -21,14 +23,22 @@ from perdure.worker.registry import load_app
 
 _BEYOND_GRACE = timedelta(seconds=5)  # a worker ends itself 3 s after its grace time
 
+_PORTS = 100
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def dev(target: Target) -> None:
-    """Start all of it for this folder: servers, schema, worker. One terminal, one machine.
+def dev(
+    target: Target,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port of the API; by default 8700, or the next free one.")
+    ] = None,
+    api: Annotated[bool, typer.Option("--api/--no-api", help="Whether to serve the HTTP API.")] = True,
+) -> None:
+    """Start all of it for this folder: servers, schema, worker and API. One terminal, one machine.
 
-    Ctrl-C stops the worker, then the servers. Runs and sessions stay in .perdure and go on at the next start.
+    Ctrl-C stops worker and API, then the servers. Runs and sessions stay in .perdure and go on at the next start.
     """
     settings = load_settings()
     if settings.data_folder.name != NAME:
@@ -36,10 +46,33 @@ def dev(target: Target) -> None:
     served = load_app(target)
     if not len(served):
         raise InvalidInput(f"{target} has no agents; App(agents=[...]) needs at least one")
+    commands = [sys.executable, "-m", "perdure.cli.main"]
+    parent = ["--parent", str(os.getpid())]
+    serving = None
+    if api:
+        place = _free_port(settings.api_host, port, settings.api_port)
+        serving = [*commands, "serve", "--port", str(place), *parent]
+    worker = [*commands, "worker", target, *parent]
     _say_what(served, settings)
-    command = [sys.executable, "-m", "perdure.cli.main", "worker", target, "--parent", str(os.getpid())]
-    development = Development(settings.data_folder.parent, command, settings.shutdown_grace + _BEYOND_GRACE)
+    development = Development(settings.data_folder.parent, worker, settings.shutdown_grace + _BEYOND_GRACE, serving)
     asyncio.run(develop(development, _say))
+
+
+def _free_port(host: str, wanted: int | None, default: int) -> int:
+    """The port of the API: the wanted one, else the first free one from the default on.
+
+    Raises:
+        InvalidInput: it is taken, or none is free.
+    """
+    if wanted is not None:
+        bound(host, wanted).close()
+        return wanted
+    for port in range(default, min(default + _PORTS, 65536)):
+        with contextlib.suppress(InvalidInput), bound(host, port):
+            return port
+    raise InvalidInput(
+        f"no port of {host} from {default} on is free for the API; give one with --port, or use --no-api"
+    )
 
 
 def _say(line: str) -> None:

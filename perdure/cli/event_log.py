@@ -6,8 +6,9 @@ import asyncio
 from contextlib import aclosing
 
 from perdure.cli.connection import Store, open_store
-from perdure.cli.output import ReaderGone, in_short, is_reader_gone, iso, put, put_json, put_json_line, visible
+from perdure.cli.output import ReaderGone, in_short, is_reader_gone, put, put_json, put_json_line, visible
 from perdure.runtime.event_stream import EventStream
+from perdure.runtime.shown import iso
 from perdure.store.events import Event, read_events
 from perdure.store.sessions import read_session
 from perdure.uap.session_key import SessionKey
@@ -74,4 +75,5 @@ async def _show_as_they_come(store: Store, key: SessionKey, after: int, *, as_js
 
 def _line(event: Event) -> str:
     step = "" if event.step is None else event.step
-    return visible(f"{event.seq:>6}  {iso(event.at)}  {step:>4}  {event.type:<21} {in_short(event.data, 160)}") + "\n"
+    number = event.seq if event.folded_from is None else f"{event.folded_from}-{event.seq}"
+    return visible(f"{number:>6}  {iso(event.at)}  {step:>4}  {event.type:<21} {in_short(event.data, 160)}") + "\n"

@@ -7,14 +7,12 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from perdure.upp.json_value import JSONValue
-from perdure.upp.timestamp import format_timestamp
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNCUT_COLUMNS = 10_000
@@ -94,11 +92,6 @@ def in_short(value: JSONValue, limit: int = 120) -> str:
     """A value's JSON in one line of at most `limit` characters; a text as it is, its first line."""
     text = value.partition("\n")[0] if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def iso(at: datetime | None) -> str | None:
-    """A time as every answer shows it: ISO 8601, UTC, milliseconds."""
-    return None if at is None else format_timestamp(at)
 
 
 def _cell(value: object) -> Text:

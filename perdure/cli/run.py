@@ -6,6 +6,7 @@ import asyncio
 import sys
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,9 +16,11 @@ from perdure.cli.connection import open_sessions
 from perdure.cli.output import put, put_json, put_text, say
 from perdure.cli.parameters import AsJson, checked_cost, checked_text
 from perdure.cli.transcript import Transcript
+from perdure.config import load_settings
 from perdure.errors import InvalidInput
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.runtime.turns import read_turn
+from perdure.store.accepted import Accepted
 from perdure.store.runs import RunRow
 from perdure.uap.options import RunOptions
 from perdure.upp.json_value import JSONObject
@@ -26,6 +29,16 @@ _SILENCE_S = 5.0
 _CODES = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.CANCELLED}
 
 app = typer.Typer(add_completion=False)
+
+
+class Policy(StrEnum):
+    """What an input does while a run is active, see `Sessions.submit`."""
+
+    ENQUEUE = "enqueue"
+    REJECT = "reject"
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+    STEER = "steer"
 
 
 @dataclass
@@ -37,6 +50,7 @@ class _Order:
     session: str | None
     key: str | None
     options: RunOptions
+    policy: str
     handle: RunHandle | None = None
 
 
@@ -46,6 +60,7 @@ def run(
     text: Annotated[str, typer.Argument(metavar="INPUT", help="What to tell it; - reads stdin.")],
     session: Annotated[str | None, typer.Option(metavar="ID", help="Go on in this session.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: the same key again is the same run.")] = None,
+    policy: Annotated[Policy, typer.Option(help="What it does while a run is active.")] = Policy.ENQUEUE,
     instructions: Annotated[str | None, typer.Option(help="Added below the agent's system prompt.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     max_cost: Annotated[str | None, typer.Option(help="Begin no step once the run has cost so much.")] = None,
@@ -64,6 +79,7 @@ def run(
         session=session,
         key=None if key is None else checked_text(key, "--key"),
         options=options,
+        policy=policy,
     )
     try:
         return asyncio.run(_run(order, wait=wait, as_json=as_json))
@@ -81,12 +97,15 @@ def _read_stdin() -> str:
 async def _run(order: _Order, *, wait: bool, as_json: bool) -> int:
     async with open_sessions() as sessions:
         handle = order.handle = await sessions.submit(
-            order.agent, order.text, session=order.session, key=order.key, options=order.options
-        )
+            order.agent, order.text, session=order.session, key=order.key, options=order.options,
+            policy=order.policy, max_queue=load_settings().max_queued_inputs,
+        )  # fmt: skip
         if not wait:
             _show_accepted(handle, as_json=as_json)
             return exits.OK
         say(f"run {handle.id} of session {handle.session}")
+        if handle.accepted.action != "started":
+            say(_accepted_text(handle.accepted))
         if not as_json:
             return await _watch(handle)
         row = await _follow(handle, Transcript(_nowhere, _nowhere))
@@ -101,10 +120,19 @@ def _nowhere(_: str) -> None:
 def _show_accepted(handle: RunHandle, *, as_json: bool) -> None:
     accepted = handle.accepted
     if as_json:
-        put_json({**_ids(handle), "status": accepted.status, "paused": accepted.paused, "repeated": accepted.repeated})
+        told: JSONObject = {"status": accepted.status, "paused": accepted.paused, "repeated": accepted.repeated}
+        told |= {"action": accepted.action, "target": accepted.target, "place": accepted.place}
+        put_json({**_ids(handle), **told})
         return
     put(f"run {handle.id}\nsession {handle.session}\n")
-    say(f"{accepted.status}; {_how_to_follow(handle)}")
+    say(f"{_accepted_text(accepted)}; {_how_to_follow(handle)}")
+
+
+def _accepted_text(accepted: Accepted) -> str:
+    """What becomes of an input, in words."""
+    about = "" if accepted.target is None else f" run {accepted.target}"
+    place = f", number {accepted.place} in the queue" if accepted.place and accepted.action != "started" else ""
+    return f"{accepted.status}: {accepted.action.replace('_', ' ')}{about}{place}"
 
 
 async def _watch(handle: RunHandle) -> int:

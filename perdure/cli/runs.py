@@ -10,9 +10,9 @@ import typer
 from sqlalchemy import select
 
 from perdure.cli.connection import Store, open_store
-from perdure.cli.output import in_short, iso, put, put_fields, put_json, put_table
+from perdure.cli.output import in_short, put, put_fields, put_json, put_table
 from perdure.cli.parameters import AsJson, checked_run_id
-from perdure.cli.waits import wait_json
+from perdure.runtime.shown import run_json, wait_json
 from perdure.store.runs import RunRow, find_run
 from perdure.store.tables import tool_calls
 from perdure.store.waits import open_waits
@@ -54,24 +54,6 @@ async def _show(run: str, *, as_json: bool) -> None:
         put(f"\nwaits for an answer: perdure waits answer {wait['wait']}\n")
     if temporal is not None:
         put(f"\n{temporal['command']}\n")
-
-
-def run_json(row: RunRow) -> JSONObject:
-    """A run as every answer shows it."""
-    return {
-        "run": row.id,
-        "session": row.key.session,
-        "ordinal": row.ordinal,
-        "status": row.status,
-        "steps": row.step,
-        "model_calls": row.cycles,
-        "usage": row.usage,
-        "error": row.error,
-        "first_event": row.first_seq,
-        "last_event": row.last_seq,
-        "started_at": iso(row.started_at),
-        "ended_at": iso(row.ended_at),
-    }
 
 
 def _temporal(store: Store, row: RunRow) -> JSONObject | None:

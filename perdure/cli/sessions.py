@@ -1,29 +1,27 @@
-"""`perdure sessions`: lists, pages, event logs, and the three controls. Its other commands have modules of their own."""
+"""`perdure sessions`: lists, pages and event logs. Its other commands have modules of their own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.cli import event_log, session_changes, session_files
-from perdure.cli.connection import open_sessions, open_store
-from perdure.cli.output import in_short, iso, put, put_fields, put_json, put_table, say
-from perdure.cli.parameters import AsJson, SessionId, checked_run_id
-from perdure.cli.runs import run_json
-from perdure.cli.waits import wait_json
+from perdure.cli import event_log, session_changes, session_controls, session_files
+from perdure.cli.connection import open_store
+from perdure.cli.output import in_short, put, put_fields, put_json, put_table, say
+from perdure.cli.parameters import AsJson, SessionId
 from perdure.errors import InvalidInput
+from perdure.runtime.shown import iso, run_json, session_json, wait_json
 from perdure.store.runs import list_runs
 from perdure.store.sessions import SessionRow, list_sessions, read_nodes, read_session
 from perdure.store.waits import open_waits
 from perdure.upp.json_value import JSONObject, JSONValue
 
 if TYPE_CHECKING:  # takes long to import, and what only reads does without
-    from perdure.runtime.sessions import Controlled, Sessions
+    pass
 
 app = typer.Typer(
     help="List, show, follow, control, branch, export and import sessions.", no_args_is_help=True, add_completion=False
@@ -49,7 +47,7 @@ def list_page(
     rows = asyncio.run(_page(status, limit, None if before is None else read_cursor(before)))
     following = cursor(rows[-1]) if len(rows) == limit else None
     if as_json:
-        put_json({"sessions": [_session_json(row) for row in rows], "next": following})
+        put_json({"sessions": [session_json(row) for row in rows], "next": following})
         return
     columns = ("session", "agent", "status", "runs", "steps", "created at", "title")
     put_table(columns, [_cells(row) for row in rows])
@@ -115,7 +113,7 @@ async def _show(session: str) -> JSONObject:
         runs = await list_runs(store.database, key)
         waits = await open_waits(store.database, key.tenant, key.session)
     return {
-        **_session_json(row),
+        **session_json(row),
         "nodes": [{"node": node.id, "parent": node.parent, "name": node.name} for node in nodes],
         "runs": [run_json(run) for run in runs],
         "waits": [wait_json(wait) for wait in waits],
@@ -134,29 +132,11 @@ def events(
     asyncio.run(show_log(session, after, as_json=as_json))
 
 
-@app.command()
-def pause(session: SessionId, as_json: AsJson = False) -> None:
-    """Hold a session's run before its next model or tool call; inputs are accepted and wait."""
-    _control(session, lambda sessions: sessions.pause(session), as_json=as_json)
-
-
-@app.command()
-def resume(session: SessionId, as_json: AsJson = False) -> None:
-    """Let a paused session go on."""
-    _control(session, lambda sessions: sessions.resume(session), as_json=as_json)
-
-
-@app.command()
-def cancel(
-    session: SessionId,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="This run, not the active one.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Cancel the active run, or a named one; a queued one is withdrawn."""
-    named = None if run is None else checked_run_id(run)
-    _control(session, lambda sessions: sessions.cancel(session, run=named), as_json=as_json)
-
-
+app.command()(session_controls.pause)
+app.command()(session_controls.resume)
+app.command()(session_controls.cancel)
+app.command()(session_controls.patch)
+app.command()(session_controls.delete)
 app.command()(session_files.export)
 app.command("import")(session_files.import_file)
 app.command()(session_changes.fork)
@@ -164,50 +144,6 @@ app.command()(session_changes.checkout)
 app.command()(session_changes.merge)
 app.command()(session_changes.restore)
 app.command("resume-run")(session_changes.resume_run)
-
-
-def _control(session: str, action: Callable[[Sessions], Coroutine[Any, Any, Controlled]], *, as_json: bool) -> None:
-    async def act() -> Controlled:
-        async with open_sessions() as sessions:
-            return await action(sessions)
-
-    reached = asyncio.run(act())
-    if as_json:
-        event = None if reached.event is None else reached.event.seq
-        put_json({"session": session, "state": reached.state, "event": event})
-    else:
-        put(_SAID.get(reached.state, f"the run has ended before: {reached.state}") + "\n")
-
-
-_SAID = {
-    "paused": "paused",
-    "resumed": "resumed",
-    "cancelled": "cancelled",
-    "ignored": "ignored: that run is not the active one",
-    "recorded": "recorded; it is done as soon as a worker runs",
-}
-
-
-def _session_json(row: SessionRow) -> JSONObject:
-    """A session as every answer shows it."""
-    return {
-        "session": row.key.session,
-        "agent": row.agent,
-        "agent_id": row.agent_id,
-        "status": row.status,
-        "paused": row.paused,
-        "active_run": row.active_run,
-        "title": row.title,
-        "metadata": row.metadata,
-        "current_node": row.current_node,
-        "run_count": row.runs,
-        "step_count": row.steps,
-        "usage": row.usage,
-        "last_event": row.last_seq,
-        "late_results": row.late_results,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
 
 
 def _cells(row: SessionRow) -> list[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.cli.output import in_short
+from perdure.runtime.unfolding import Unfolding
 from perdure.store.events import Event
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.stream import EventDelta
@@ -24,9 +25,11 @@ class Transcript:
         self._say = say
         self._block: tuple[JSONValue, JSONValue] | None = None  # message and index of the text that was written last
         self._is_mid_line = False
+        self._unfolding = Unfolding()
 
     def show(self, event: Event) -> None:
         """Show one event; most kinds are silent."""
+        event = self._unfolding.new_in(event)
         match event.type:
             case "text_delta":
                 self._text(event.data)

@@ -10,14 +10,19 @@ from typing import Annotated
 
 import typer
 
+from perdure.activities.contracts import APPROVAL
 from perdure.cli.connection import open_sessions, open_store
-from perdure.cli.output import in_short, iso, put, put_json, put_table, say
+from perdure.cli.output import in_short, put, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionOption, checked_text
 from perdure.errors import InvalidInput
-from perdure.store.waits import WaitRow, open_waits
+from perdure.runtime.shown import iso, wait_json
+from perdure.store.waits import WaitRow, open_waits, read_wait
 from perdure.upp.json_value import JSONObject, JSONValue, loads
 
 app = typer.Typer(help="List and answer what parked runs wait for.", no_args_is_help=True, add_completion=False)
+
+WaitId = Annotated[str, typer.Argument(metavar="WAIT", help="The wait's id.")]
+By = Annotated[str | None, typer.Option(metavar="NAME", help="Who answers; the user by default.")]
 
 
 @app.command("list")
@@ -40,36 +45,107 @@ async def _list(session: str | None) -> list[WaitRow]:
 
 
 @app.command()
+def show(wait: WaitId, as_json: AsJson = False) -> None:
+    """Show a wait, open or answered, with the whole arguments that it is about."""
+    row = asyncio.run(_show(checked_text(wait, "WAIT")))
+    if as_json:
+        put_json({**wait_json(row), "answer": row.answer, "answered_by": row.answered_by})
+        return
+    lines = {
+        "wait": row.id,
+        "kind": row.kind,
+        "agent": row.path,
+        "session": row.root,
+        "run": row.run,
+        "tool": row.asked.get("tool"),
+        "asked at": iso(row.asked_at),
+        "expires at": iso(row.expires_at),
+        "answered by": row.answered_by,
+    }
+    put("".join(f"{name:<12} {value}\n" for name, value in lines.items() if value is not None))
+    put(json.dumps(row.asked.get("arguments"), indent=2, ensure_ascii=False) + "\n")
+
+
+async def _show(wait: str) -> WaitRow:
+    async with open_sessions() as sessions:
+        return await sessions.wait(wait)
+
+
+@app.command()
+def approve(
+    wait: WaitId,
+    arguments: Annotated[
+        str | None, typer.Option(metavar="JSON", help="All arguments, to be used in place of those asked about.")
+    ] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a tool call run, once; with other arguments if they are given."""
+    edit: JSONObject = {} if arguments is None else {"arguments": _json(arguments, "--arguments")}
+    _settle(wait, {"decision": "approve", **edit}, by, as_json=as_json)
+
+
+@app.command()
+def reject(
+    wait: WaitId,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told.")] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have a tool call not run; the model is told so, and the reason."""
+    why: JSONObject = {} if reason is None else {"reason": checked_text(reason, "--reason")}
+    _settle(wait, {"decision": "reject", **why}, by, as_json=as_json)
+
+
+@app.command()
 def answer(
-    wait: Annotated[str, typer.Argument(metavar="WAIT", help="The wait's id.")],
+    wait: WaitId,
     happened: Annotated[str | None, typer.Option(metavar="JSON", help="The tool did its work; its result.")] = None,
     not_run: Annotated[bool, typer.Option("--not-run", help="The tool had no effect; run it now.")] = False,
     unknown: Annotated[bool, typer.Option("--unknown", help="Nobody knows; the model is told so.")] = False,
-    result: Annotated[str | None, typer.Option(metavar="JSON", help="The result of a client-side tool.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Nobody knows; the run ends as failed.")] = False,
+    result: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The result of a client-side tool, or in a tool's place.")
+    ] = None,
     error: Annotated[bool, typer.Option("--error", help="The result given is an error.")] = False,
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who answers; the user by default.")] = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a wait, once; its run goes on."""
-    if (happened is not None) + not_run + unknown + (result is not None) != 1:
-        raise InvalidInput("give one answer: --happened JSON, --not-run, --unknown or --result JSON")
+    if (happened is not None) + not_run + unknown + stop + (result is not None) != 1:
+        raise InvalidInput("give one answer: --happened JSON, --not-run, --unknown, --stop or --result JSON")
     if error and happened is None and result is None:
         raise InvalidInput("--error goes with a result: --happened JSON or --result JSON")
-    given = _answer(happened, result, error=error, outcome="not_run" if not_run else "unknown")
+    if result is not None:
+        asyncio.run(_give_result(checked_text(wait, "WAIT"), _json(result, "--result"), error, by, as_json))
+    elif happened is not None:
+        given: JSONObject = {"outcome": "happened", "result": _json(happened, "--happened"), "isError": error}
+        _settle(wait, given, by, as_json=as_json)
+    else:
+        outcome = "not_run" if not_run else "unknown" if unknown else "stop"
+        _settle(wait, {"outcome": outcome}, by, as_json=as_json)
+
+
+def _settle(wait: str, given: JSONObject, by: str | None, *, as_json: bool) -> None:
+    asyncio.run(_give(checked_text(wait, "WAIT"), given, by, as_json))
+
+
+async def _give_result(wait: str, result: JSONValue, error: bool, by: str | None, as_json: bool) -> None:
+    """The result of a client-side tool; of an approval it is the answer in the tool's place."""
+    given: JSONObject = {"result": result, "isError": error}
+    async with open_store() as store:
+        row = await read_wait(store.database, store.tenant, wait)
+    await _give(wait, {"decision": "answer", **given} if row.kind == APPROVAL else given, by, as_json)
+
+
+async def _give(wait: str, given: JSONObject, by: str | None, as_json: bool) -> None:
     who = _user() if by is None else checked_text(by, "--by")
-    row = asyncio.run(_give(checked_text(wait, "WAIT"), given, who))
+    async with open_sessions() as sessions:
+        row = await sessions.answer(wait, given, by=who)
     if as_json:
         put_json({**wait_json(row), "answer": row.answer, "answered_by": row.answered_by})
     else:
         put(f"answered; run {row.run} of session {row.key.session} goes on\n")
-
-
-def _answer(happened: str | None, result: str | None, *, error: bool, outcome: str) -> JSONObject:
-    if happened is not None:
-        return {"outcome": "happened", "result": _json(happened, "--happened"), "isError": error}
-    if result is not None:
-        return {"result": _json(result, "--result"), "isError": error}
-    return {"outcome": outcome}
 
 
 def _json(text: str, option: str) -> JSONValue:
@@ -85,25 +161,6 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
         return f"uid {os.getuid()}"
-
-
-async def _give(wait: str, given: JSONObject, who: str) -> WaitRow:
-    async with open_sessions() as sessions:
-        return await sessions.answer(wait, given, by=who)
-
-
-def wait_json(row: WaitRow) -> JSONObject:
-    """A wait as every answer shows it."""
-    return {
-        "wait": row.id,
-        "session": row.key.session,
-        "root": row.root,
-        "path": row.path,
-        "run": row.run,
-        "kind": row.kind,
-        "asked": row.asked,
-        "asked_at": iso(row.asked_at),
-    }
 
 
 def _cells(row: WaitRow) -> list[object]:

@@ -29,13 +29,13 @@ def worker(
 ) -> int:
     """Serve an app's agents until Ctrl-C or SIGTERM."""
     if parent is not None:
-        _end_with(parent)
+        end_with(parent)
     settings = load_settings(task_queue=task_queue)
     served = load_app(target)
     return asyncio.run(serve(served, settings, known_addresses(settings)))
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Have the kernel send us SIGTERM when our parent dies, also by SIGKILL. Linux only, as the embedded servers are.
 
     Else the worker of a killed `perdure dev` would go on to serve yesterday's code beside the next one's.

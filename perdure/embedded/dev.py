@@ -1,4 +1,4 @@
-"""The one-command server: Temporal, PostgreSQL and a worker of one folder, watched over, stopped together."""
+"""The one-command server: Temporal, PostgreSQL, a worker and the API of one folder, watched over, stopped together."""
 
 from __future__ import annotations
 
@@ -33,18 +33,31 @@ class Development:
     Attributes:
         folder: the project; the servers' data are in its `.perdure`.
         worker: the command line of the worker, which finds its servers by the environment.
-        patience: how long a worker that was told to stop may take; then it is killed.
+        patience: how long a process that was told to stop may take; then it is killed.
+        api: the command line of the HTTP API, likewise; None for none.
     """
 
     folder: Path
     worker: Sequence[str]
     patience: timedelta
+    api: Sequence[str] | None = None
+
+    def processes(self, say: Say) -> list[Kept]:
+        """What is to be kept beside the servers, not started yet.
+
+        Args:
+            say: told, a line at a time, what becomes of them.
+        """
+        kept = [Kept("worker", self.worker, self.patience, say, "its runs go on with the next one")]
+        if self.api is not None:
+            kept.append(Kept("API", self.api, self.patience, say, "its readers go on at the next one"))
+        return kept
 
 
 async def develop(development: Development, say: Say) -> None:
-    """Run servers and worker until SIGINT, SIGTERM or SIGHUP; then stop the worker, then the servers.
+    """Run servers, worker and API until SIGINT, SIGTERM or SIGHUP; then stop worker and API, then the servers.
 
-    A second signal kills a worker that takes its time.
+    A second signal kills what takes its time.
 
     Args:
         development: what to run.
@@ -54,7 +67,7 @@ async def develop(development: Development, say: Say) -> None:
         EmbeddedError: the servers cannot be had.
         SchemaOutdated: the folder's database belongs to a newer version.
     """
-    worker = Worker(development, say)
+    processes = development.processes(say)
     task = asyncio.current_task()
     assert task is not None, "called in a task"
 
@@ -62,14 +75,16 @@ async def develop(development: Development, say: Say) -> None:
         if not task.cancelling():
             task.cancel()
             say("stopping the worker, then the servers")
-        elif worker.is_stopping:
-            worker.kill()
+            return
+        for process in processes:
+            if process.is_stopping:
+                process.kill()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
         async with _servers(development.folder, say) as servers:
-            await watch(servers, worker)
+            await watch(servers, processes)
     say("stopped")
 
 
@@ -94,8 +109,8 @@ async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
         yield servers
 
 
-async def watch(servers: EmbeddedServers, worker: Worker) -> None:
-    """Keep servers and worker running until cancelled; the worker has ended when this returns.
+async def watch(servers: EmbeddedServers, processes: Sequence[Kept]) -> None:
+    """Keep servers and processes running until cancelled; the processes have ended when this returns.
 
     Raises:
         EmbeddedError: a server could not be started again.
@@ -103,25 +118,37 @@ async def watch(servers: EmbeddedServers, worker: Worker) -> None:
     try:
         async with asyncio.TaskGroup() as watches:
             watches.create_task(servers.supervise(), name="supervise servers")
-            watches.create_task(worker.keep(lambda: servers.addresses), name="keep worker")
+            for process in processes:
+                watches.create_task(process.keep(lambda: servers.addresses), name=f"keep {process.name}")
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
-        await worker.stop()
+        await asyncio.gather(*(process.stop() for process in processes))
 
 
-class Worker:
-    """The worker's process, started again whenever it ends or the servers have moved."""
+class Kept:
+    """A process of ours, started again whenever it ends or the servers have moved."""
 
-    def __init__(self, development: Development, say: Say) -> None:
-        """Prepare; nothing is started yet."""
-        self._development = development
+    def __init__(self, name: str, command: Sequence[str], patience: timedelta, say: Say, lost: str) -> None:
+        """Prepare; nothing is started yet.
+
+        Args:
+            name: what people call it.
+            command: its command line.
+            patience: how long it may take to stop.
+            say: told what becomes of it.
+            lost: what becomes of its work if it is killed.
+        """
+        self.name = name
+        self._command = command
+        self._patience = patience
         self._say = say
+        self._lost = lost
         self._process: asyncio.subprocess.Process | None = None
         self.is_stopping = False
 
     async def keep(self, addresses: Callable[[], Addresses]) -> None:
-        """Keep a worker running, until cancelled. One that ends soon after its start is waited with longer and longer."""
+        """Keep it running, until cancelled. One that ends soon after its start is waited with longer and longer."""
         wait = _FIRST_WAIT_S
         while True:
             started = time.monotonic()
@@ -130,31 +157,31 @@ class Worker:
             while addresses() == given and not await _ended(process):
                 pass
             if process.returncode is None:
-                self._say("the servers have moved; the worker starts again")
+                self._say(f"the servers have moved; the {self.name} starts again")
                 await self.stop()
                 continue
             wait = _FIRST_WAIT_S if time.monotonic() - started > _STABLE_S else wait
-            self._say(f"the worker {_how(process.returncode)}; it starts again in {wait:g} s")
+            self._say(f"the {self.name} {_how(process.returncode)}; it starts again in {wait:g} s")
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT_S)
 
     async def stop(self) -> None:
-        """Ask the worker to end what it has begun, and kill it if it takes too long."""
+        """Ask it to end what it has begun, and kill it if it takes too long."""
         process, self.is_stopping = self._process, True
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             try:
-                async with asyncio.timeout(self._development.patience.total_seconds()):
+                async with asyncio.timeout(self._patience.total_seconds()):
                     await process.wait()
             except TimeoutError:
-                self._say("the worker takes too long and is killed; its runs go on with the next one")
+                self._say(f"the {self.name} takes too long and is killed; {self._lost}")
                 self.kill()
                 await process.wait()
         self._process, self.is_stopping = None, False
 
     def kill(self) -> None:
-        """Kill the worker and what its tools have started."""
+        """Kill it and what it has started."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -166,7 +193,7 @@ class Worker:
             "PERDURE_DATABASE_URL": addresses.database_url,
         }
         return await asyncio.create_subprocess_exec(
-            *self._development.worker,
+            *self._command,
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,

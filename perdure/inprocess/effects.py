@@ -166,7 +166,8 @@ class MemoryEffects:
 
     async def _call_tool(self, index: int, call: ToolCall, message: str) -> ToolExecution:
         tool = self._agent.tool(call.tool_name)
-        if tool is None and any(declared["name"] == call.tool_name for declared in self._options.client_tools):
+        declared = any(item["name"] == call.tool_name for item in self._options.client_tools)
+        if (tool is None and declared) or (tool is not None and tool.run is None):
             raise UPPError(
                 f"tool '{call.tool_name}' is the client's; only a durable run can wait for its result: "
                 "use `async with connect():`",

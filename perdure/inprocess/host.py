@@ -45,14 +45,14 @@ class InProcessHost:
     async def run(self, agent: Agent, history: Sequence[Message], message: Message, options: RunOptions) -> Turn:
         """See `Host.run`."""
         with running(agent, options) as run:
-            return await self._surrounded(run, _context(run, history, message), forwarding(run))
+            return await self._surrounded(run, self._context(run, history, message), forwarding(run))
 
     async def resume(
         self, agent: Agent, history: Sequence[Message], state: ExecutionState, options: RunOptions
     ) -> Turn:
         """See `ResumingHost.resume`."""
         with running(agent, options) as run:
-            around = _context(run, history, state.messages[0])
+            around = self._context(run, history, state.messages[0])
             around.spent = Spent.by(state)
             return await self._surrounded(run, around, forwarding(run), state)
 
@@ -71,7 +71,7 @@ class InProcessHost:
             with running(agent, options) as run:
                 own = flow if run.parent is None else LineageFlow(flow, run)
                 run.gives_events = sub_agents
-                return await self._surrounded(run, _context(run, history, message), own, abortable=True)
+                return await self._surrounded(run, self._context(run, history, message), own, abortable=True)
 
         return AgentStreamResult(work, [message])
 
@@ -119,6 +119,17 @@ class InProcessHost:
             held.release(made[0], turn)
         return turn
 
+    def _context(self, run: Lineage, history: Sequence[Message], message: Message) -> MiddlewareContext:
+        inside = run.session_run
+        return MiddlewareContext(
+            agent=run.agent,
+            input=message,
+            history=list(history),
+            metadata={NAMESPACE: run.ids},
+            session=None if inside is None else inside.session,
+            used=run.count_around(self._prices),
+        )
+
     async def _run(self, effects: MemoryEffects, agent: Agent, message: Message, options: RunOptions) -> Turn:
         spec = agent.spec(prices=self._prices)
         check_start(options, spec)
@@ -153,14 +164,3 @@ async def _tell_of_limit(agent: Agent, error: Exception) -> None:
     limit = agent.execution.options.get("max_iterations")
     if agent.tool_strategy is not None and limit is not None and str(error) == str(too_many_rounds(limit)):
         await replace(agent.tool_strategy, max_iterations=limit).exhausted()
-
-
-def _context(run: Lineage, history: Sequence[Message], message: Message) -> MiddlewareContext:
-    inside = run.session_run
-    return MiddlewareContext(
-        agent=run.agent,
-        input=message,
-        history=list(history),
-        metadata={NAMESPACE: run.ids},
-        session=None if inside is None else inside.session,
-    )

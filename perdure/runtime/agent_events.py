@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from perdure.errors import DamagedSession
+from perdure.runtime.unfolding import Unfolding
 from perdure.store.database import Database
 from perdure.store.events import Event
 from perdure.store.messages import read_message
@@ -61,6 +62,7 @@ class AgentEvents:
             None  # the last event that a strategy of the user's own told; None if there is none such
         )
         self._streamed: set[str] = set()
+        self._unfolding = Unfolding()
         self.answer = OpenAnswer()
 
     async def read(self, row: Event) -> list[AgentStreamEvent]:
@@ -105,6 +107,7 @@ class AgentEvents:
         return [self._of(UAPEventType.RESET, row, {"events": given})] if given else []
 
     async def _upp(self, row: Event) -> AgentStreamEvent:
+        row = self._unfolding.new_in(row)
         event = StreamEvent.from_json({"type": row.type, **row.data})
         cut = cast("dict[str, str] | None", row.data.get("cut"))
         if cut is not None:

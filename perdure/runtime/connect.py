@@ -67,6 +67,7 @@ class DurableHost:
         return self._streams.open(
             lambda: self._submit(agent, history, message, options), agent.id, message, sub_agents=sub_agents,
             ended=lambda handle, turn: self._ended(agent, history, handle, turn),
+            failed=lambda handle: self._keep(agent, history, handle),
         )  # fmt: skip
 
     def open_session(

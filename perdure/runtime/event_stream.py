@@ -1,72 +1,160 @@
-"""Following a session's event log from any number on, across restarts of everything."""
+"""Following sessions' event logs from any number on, across restarts of everything."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
 
 import asyncpg
 
+from perdure.errors import ServerError, SessionGone, UnknownSession
+from perdure.runtime.event_feed import EventFeed
 from perdure.store.database import Database, is_away
-from perdure.store.events import CHANNEL, Event, read_events
+from perdure.store.events import CHANNEL, Event, read_events, read_last_seqs
 from perdure.uap.session_key import SessionKey
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 5.0
 _RECONNECT_SECONDS = 0.5
+_PAGE_BYTES = 256 * 1024
+_READS_AT_ONCE = 6
+
+
+class Lagging(Exception):
+    """A viewer takes events more slowly than they come.
+
+    Attributes:
+        after: the last number that it was given; it goes on from there by following anew.
+    """
+
+    def __init__(self, after: int) -> None:
+        super().__init__(f"the viewer lags behind; it goes on after event {after}")
+        self.after = after
 
 
 class EventStream:
-    """One listening connection for all viewers of a process.
+    """One listening connection for all viewers of a process, and one reading of each session for all who follow it.
 
-    A notification only says where to look: events are read from rows past the last number a viewer has, so none is
-    missed or repeated. After a broken connection the stream listens first and reads then; besides, it polls.
+    A notification only says where to look: events are read from rows past the last number, so none is missed or
+    repeated. After a broken connection the stream listens first and reads then; besides, it polls. Each viewer takes
+    events at its own pace; one that falls behind what is kept reads its own pages, so none makes memory grow.
     """
 
     def __init__(self, database: Database) -> None:
         """Follow the events in `database`; nothing is connected before the first viewer."""
         self._database = database
-        self._viewers: dict[SessionKey, list[asyncio.Event]] = {}
+        self._feeds: dict[SessionKey, EventFeed] = {}
         self._task: asyncio.Task[None] | None = None
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._closed = False
+
+    @property
+    def database(self) -> Database:
+        """Where the events are."""
+        return self._database
 
     async def follow(self, key: SessionKey, *, after: int = 0) -> AsyncGenerator[Event, None]:
-        """Every event of a session with a number above `after`, as it comes, without end."""
-        news = asyncio.Event()
-        self._viewers.setdefault(key, []).append(news)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._listen(), name="listen for events")
+        """Every event of a session with a number above `after`, as it comes, without end.
+
+        Raises:
+            UnknownSession: there is no such session.
+            SessionGone: it was deleted meanwhile.
+            ServerError: the stream was closed.
+        """
+        async with contextlib.aclosing(self.follow_pages(key, after=after)) as pages:
+            async for page in pages:
+                for event in page:
+                    yield event
+
+    async def follow_pages(
+        self, key: SessionKey, *, after: int = 0, most_behind: int | None = None
+    ) -> AsyncGenerator[list[Event], None]:
+        """As `follow`, several at once where they are there.
+
+        Args:
+            key: the session.
+            after: a number.
+            most_behind: how many events a viewer that had them all once may fall behind.
+
+        Raises:
+            Lagging: it fell further behind.
+        """
+        feed = await self._enter(key)
+        had_all = False
         try:
             while True:
-                news.clear()
-                for event in await self._read(key, after):
-                    after = event.seq
-                    news.set()
-                    yield event
-                if not news.is_set():
-                    await _wait(news)
+                had_all = had_all or after >= feed.last
+                if had_all and most_behind is not None and feed.newest - after > most_behind:
+                    raise Lagging(after)
+                page = await self._next(feed, key, after)
+                if page:
+                    after = page[-1].seq
+                    yield page
         finally:
-            self._leave(key, news)
+            feed.viewers -= 1
+            if not feed.viewers and self._feeds.get(key) is feed:
+                del self._feeds[key]
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; who follows still is told so."""
+        self._closed = True
+        for feed in self._feeds.values():
+            feed.end()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def _leave(self, key: SessionKey, news: asyncio.Event) -> None:
-        viewers = self._viewers[key]
-        viewers.remove(news)
-        if not viewers:
-            del self._viewers[key]
+    async def _enter(self, key: SessionKey) -> EventFeed:
+        feed = self._feeds.get(key)
+        if feed is None:
+            last = (await self._last_seqs([key])).get(key)
+            if last is None:
+                raise UnknownSession(f"no session {key.session}; `perdure sessions list` lists them")
+            feed = self._feeds.setdefault(key, EventFeed(key, self._read, last))
+        feed.viewers += 1
+        return feed
+
+    async def _next(self, feed: EventFeed, key: SessionKey, after: int) -> list[Event]:
+        """The next events; none if the viewer is to look again."""
+        if self._closed:
+            raise ServerError("the connection was closed")
+        if feed.ended:
+            raise SessionGone(f"session {key.session} was deleted")
+        kept = feed.since(after)
+        if kept is None:
+            return await self._read(key, after)
+        if kept:
+            return kept
+        self._keep_listening()
+        await feed.advance(after, patience=2 * _POLL_SECONDS)
+        return []
+
+    def _keep_listening(self) -> None:
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._listen(), name="listen for events")
 
     async def _read(self, key: SessionKey, after: int) -> list[Event]:
-        while True:
-            try:
-                return await read_events(self._database, key, after=after)
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await asyncio.sleep(_RECONNECT_SECONDS)
+        return await self._until_there(lambda: read_events(self._database, key, after=after, max_bytes=_PAGE_BYTES))
+
+    async def _last_seqs(self, keys: list[SessionKey]) -> dict[SessionKey, int]:
+        return await self._until_there(lambda: read_last_seqs(self._database, keys))
+
+    async def _until_there(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read as soon as the database is there; not so many at once that others find no connection."""
+        async with self._reads:
+            while True:
+                try:
+                    return await read()
+                except Exception as error:
+                    if not is_away(error):
+                        raise
+                    await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
         while True:
@@ -75,6 +163,7 @@ class EventStream:
             except Exception as error:
                 if not is_away(error):
                     raise
+            await self._poll()
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen_once(self) -> None:
@@ -83,23 +172,31 @@ class EventStream:
         connection.add_termination_listener(lambda _: ended.set())
         try:
             await connection.add_listener(CHANNEL, self._heard)
-            for viewers in self._viewers.values():
-                for news in viewers:
-                    news.set()
-            await ended.wait()
+            for feed in self._feeds.values():
+                feed.tell()
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await ended.wait()
+                await self._poll()
         finally:
             connection.terminate()
+
+    async def _poll(self) -> None:
+        """Look where news was lost, and which sessions are gone."""
+        asked = dict(self._feeds)
+        if not asked:
+            return
+        found = await self._last_seqs(list(asked))
+        for key, feed in asked.items():
+            if key not in found:
+                feed.end()
+            elif found[key] > feed.last:
+                feed.tell(found[key])
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         for line in str(payload).splitlines():
             tenant, _, session = line.partition("/")
-            for news in self._viewers.get(SessionKey(tenant, session), []):
-                news.set()
-
-
-async def _wait(news: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(_POLL_SECONDS):
-            await news.wait()
-    except TimeoutError:
-        return
+            feed = self._feeds.get(SessionKey(tenant, session))
+            if feed is not None:
+                feed.tell()

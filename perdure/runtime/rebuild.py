@@ -21,7 +21,8 @@ from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
 from perdure.runtime.rebuilt_resumed import write_resumed_calls
-from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, node_rows, run_row, session_totals
+from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, run_row
+from perdure.runtime.rebuilt_sessions import node_rows, session_totals
 from perdure.runtime.run_log import RunLog, is_ahead, missing_checkpoints, read_logs
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.database import Database

@@ -108,6 +108,8 @@ def _state(
         "result_sha256": None,
         "result_bytes": None,
         "duration_ms": None,
+        "approved": None,
+        "used_sha256": None,
     }
 
 
@@ -119,6 +121,8 @@ def _done(result: CallToolResult, duration_ms: int | None) -> RowValues:
         "result_sha256": result.sha256,
         "result_bytes": result.size,
         "duration_ms": duration_ms,
+        "approved": result.approved,
+        "used_sha256": result.args_sha256 or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Rows of runs, checkpoints and root nodes, made from what histories and the event log say. Pure.
+"""Rows of runs and checkpoints, made from what histories and the event log say. Pure.
 
 History comes first. Where a row was written before Temporal heard of it (a result that was stored when its worker died),
 the event log knows, for the event was written in the same transaction.
@@ -16,16 +16,10 @@ from perdure.activities.convert import converter
 from perdure.errors import DamagedSession
 from perdure.runtime.run_log import RunLog
 from perdure.runtime.session_history import RunHistory
-from perdure.store.importing import IMPORTED
-from perdure.store.inputs import CHANGED
-from perdure.store.rebuilt import Identity, Kept, LogEntry, RowValues
+from perdure.store.rebuilt import Identity, Kept, RowValues
 from perdure.store.runs import TERMINAL
-from perdure.store.tree import node_values
-from perdure.uap.ids import root_node_id
-from perdure.uap.recorded_usage import join_usage
+from perdure.uap.recorded_usage import join_usage, less_usage
 from perdure.uap.session_key import SessionKey
-from perdure.upp.json_value import JSONObject
-from perdure.upp.timestamp import parse_timestamp
 
 _NO_CHECKPOINT: dict[str, Any] = {"step": 0, "usage": None, "cycles": 0}
 
@@ -79,6 +73,8 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
         first_seq=log.began.seq,
         started_at=datetime.fromisoformat(frame.started) if frame.started else log.began.at,
     )
+    if history.turn_sha256:  # a worker that died may have stored one that no history tells of; then the row stands
+        begun["turn_sha"] = history.turn_sha256
     if run.active and existing is not None and log.checkpoints.keys() - history.checkpoints.keys():
         return existing
     if run.active:
@@ -92,13 +88,22 @@ def run_row(run: KnownRun, existing: RowValues | None) -> RowValues:
         "step": end.step,
         "started_step": max([*history.steps, log.step, run.base.get("step", 0)]),
         "usage": end.usage,
-        "usage_by_agent": join_usage({frame.spec.name: end.usage}, end.usage_by_agent),
+        "usage_by_agent": _used(run, end),
         "cycles": end.cycles,
         "error": end.error,
         "temporal_run_id": history.ended_in or _writer(run, log.step),
         "last_seq": None if log.ended is None else log.ended.seq,
         "ended_at": datetime.fromisoformat(end.at),
     }
+
+
+def _used(run: KnownRun, end: EndRunResult) -> dict[str, dict[str, Any]]:
+    """What a run used itself, by agent path: a checkpoint that it went on from was counted before."""
+    name, base = run.history.frame.spec.name, run.base
+    used = join_usage({name: end.usage}, end.usage_by_agent)
+    if run.history.frame.spec.strategy.starts_over or not base:
+        return used
+    return less_usage(used, join_usage({name: base.get("usage", {})}, base.get("usage_by_agent", {})))
 
 
 def _standing(run: KnownRun) -> RowValues:
@@ -177,77 +182,3 @@ def checkpoint_rows(run: KnownRun, existing: Mapping[Identity, RowValues], lost:
             )
         )
     return rows
-
-
-def node_rows(key: SessionKey, kept: Kept, existing: Mapping[Identity, RowValues]) -> list[RowValues]:
-    """The rows of thread nodes: the root's, and those that the changes of the tree tell of.
-
-    Args:
-        key: the session.
-        kept: the rows that are truth.
-        existing: the session's rows, by primary key; nodes that it came with are told of nowhere else.
-    """
-    told = [node for change in kept.changes for node in cast("list[JSONObject]", change.data.get("nodes") or [])]
-    made = {str(row["id"]): row for row in (node_values(key, node) for node in told)}
-    rows = made if any(change.type == IMPORTED for change in kept.changes) else {**_root(key, kept), **made}
-    came = {row["id"] for row in existing.values() if row["imported"] is not None}
-    return [row for ident, row in rows.items() if ident not in came]
-
-
-def _root(key: SessionKey, kept: Kept) -> dict[str, RowValues]:
-    """The row of the root node, which is as old as its session."""
-    root = root_node_id(key.session)
-    row: RowValues = {
-        "tenant_id": key.tenant,
-        "session_id": key.session,
-        "id": root,
-        "parent_id": None,
-        "name": "main",
-        "fork_index": None,
-        "thread_id": root,
-        "metadata": {},
-        "created_at": kept.session.created_at,
-    }
-    return {root: row}
-
-
-def session_totals(key: SessionKey, kept: Kept, logs: Mapping[str, RunLog], rows: list[RowValues]) -> RowValues:
-    """What the session's row says of its runs; nothing where a run that began has no row any more.
-
-    Args:
-        key: the session.
-        kept: the rows that are truth.
-        logs: of the runs that began.
-        rows: of the runs.
-    """
-    if logs.keys() - {row["id"] for row in rows}:
-        return {}
-    ended = sorted((row for row in rows if row["ended_at"] is not None), key=lambda row: row["last_seq"])
-    moves = [(row["first_seq"], row["node_id"]) for row in rows]
-    moves += [(change.seq, change.data["current"]) for change in kept.changes]
-    touches = [(row["last_seq"], row["ended_at"]) for row in ended]
-    touches += [(change.seq, _told_time(change)) for change in kept.changes if change.type == CHANGED]
-    used = [usage for row in ended for usage in (row.get("usage_by_agent") or {"": row["usage"]}).values()]
-    usage: JSONObject = {name: sum(item.get(name, 0) for item in used) for name in ("inputTokens", "outputTokens")}
-    by_agent: dict[str, dict[str, Any]] = {}
-    for row in ended:
-        by_agent = join_usage(by_agent, row.get("usage_by_agent") or {})
-    return {
-        "status": "paused" if kept.paused else "running" if kept.active_run else "idle",
-        "current_node": kept.session.current_node or max(moves, default=(0, root_node_id(key.session)))[1],
-        "runs": len(rows),
-        "steps": sum(row["step"] for row in ended),
-        "usage": usage,
-        "usage_by_agent": by_agent or None,
-        "updated_at": max(touches, default=(0, _first_touch(kept)))[1],
-    }
-
-
-def _told_time(change: LogEntry) -> datetime:
-    return datetime.fromisoformat(str(change.data["at"]))
-
-
-def _first_touch(kept: Kept) -> datetime:
-    """When a session was last changed before it had a run here."""
-    imported = cast("dict[str, str]", kept.session.imported or {})
-    return parse_timestamp(imported["updatedAt"]) if "updatedAt" in imported else kept.session.created_at

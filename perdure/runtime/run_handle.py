@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 
 from perdure.runtime.session_servers import SessionServers
 from perdure.runtime.turns import read_turn
+from perdure.store.accepted import Accepted
 from perdure.store.events import Event
-from perdure.store.inputs import Accepted
+from perdure.store.policies import JOINED
 from perdure.store.runs import TERMINAL, RunRow, find_run
 from perdure.uap.events import RUN_TERMINAL
 from perdure.upp.turn import Turn
@@ -28,10 +29,15 @@ class RunHandle:
 
         Args:
             after: begin behind this number; by default with the run's first event.
+
+        Those of an input that joins a run are that run's from then on.
         """
         start = self.accepted.after_seq if after is None else after
+        followed = (await self.status()).id if self.accepted.action == JOINED else self.id
         async for event in self._runtime.stream.follow(self.accepted.key, after=start):
-            if event.run == self.id:
+            if event.type == "input.joined" and event.data.get("as") == self.id:
+                followed = str(event.run)
+            if event.run == followed:
                 yield event
                 if event.type in RUN_TERMINAL:
                     return

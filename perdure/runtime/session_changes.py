@@ -8,9 +8,10 @@ from perdure.activities.border import from_description
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.session_servers import SessionServers, address_of
 from perdure.store import change_inputs
+from perdure.store.accepted import Accepted
 from perdure.store.change_inputs import Change
 from perdure.store.events import Event
-from perdure.store.inputs import CHANGED, REFUSED, Accepted
+from perdure.store.inputs import CHANGED, REFUSED
 from perdure.store.sessions import find_address
 from perdure.uap.ids import derive_id, new_id
 from perdure.uap.options import RunOptions

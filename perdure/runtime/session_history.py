@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.activities.contracts import (
+    AroundInput,
+    AroundResult,
     BeginRunResult,
     CallToolInput,
     CallToolResult,
@@ -67,6 +69,7 @@ class RunHistory:
         called: tool calls that were scheduled, by answer and index, with the result that Temporal heard of.
         end: what ended it, or None.
         ended_in: the execution that ended it.
+        turn_sha256: of the stored turn that middleware put in place of its own; "" if it did not.
     """
 
     frame: RunFrame
@@ -79,6 +82,7 @@ class RunHistory:
     )
     end: EndRunResult | None = None
     ended_in: str = ""
+    turn_sha256: str = ""
 
 
 @dataclass(slots=True)
@@ -88,7 +92,7 @@ class SessionHistory:
     Attributes:
         runs: by id, in order.
         bodies: sha256 of messages' stored bodies by message id; "" where no history says it.
-        payloads: sha256 of tool results.
+        payloads: sha256 of tool results, and of turns that middleware made.
     """
 
     runs: dict[str, RunHistory] = field(default_factory=dict[str, RunHistory])
@@ -114,6 +118,8 @@ class SessionHistory:
                 self._hear_answer(entry.input, entry.result)
             elif isinstance(entry.input, CallToolInput):
                 self._hear_result(entry.input, entry.result)
+            elif isinstance(entry.input, AroundInput):
+                self._hear_turn(entry.input, entry.result)
             elif isinstance(entry.result, EndRunResult) and entry.result.kind == "ended":
                 ended = self.runs[entry.result.run]
                 if ended.end is None:
@@ -146,6 +152,11 @@ class SessionHistory:
             if result.batch_sha256 is not None:
                 asked = self.runs[call.run].asked.get(call.message)
                 self._name(asked.results if asked else results_id(call.run, call.step), result.batch_sha256)
+
+    def _hear_turn(self, call: AroundInput, result: AroundResult | None) -> None:
+        if result is not None and result.turn_sha256:
+            self.runs[call.run].turn_sha256 = result.turn_sha256
+            self.payloads.add(result.turn_sha256)
 
     def _name(self, message: str, sha256: str) -> None:
         known = self.bodies.get(message) or sha256

@@ -20,13 +20,21 @@ logger = logging.getLogger(__name__)
 class SessionServers:
     """The servers of one tenant's sessions."""
 
-    def __init__(self, client: Client, database: Database, tenant: str) -> None:
-        """Use these servers for one tenant."""
+    def __init__(
+        self,
+        client: Client,
+        database: Database,
+        tenant: str,
+        *,
+        announcer: Announcer | None = None,
+        stream: EventStream | None = None,
+    ) -> None:
+        """Use these servers for one tenant; a process with many tenants gives all of them one announcer and stream."""
         self.client = client
         self.database = database
         self.tenant = tenant
-        self.announcer = Announcer(database)
-        self.stream = EventStream(database)
+        self.announcer = announcer or Announcer(database)
+        self.stream = stream or EventStream(database)
 
     async def close(self) -> None:
         """Stop following events."""

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from perdure.activities import contracts
 from perdure.errors import InvalidInput, ServerUnavailable
+from perdure.runtime.control import Controlled, Deleted, SessionControl
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.session_changes import SessionChanges
 from perdure.runtime.session_servers import address_of
 from perdure.runtime.session_transfer import SessionTransfer
-from perdure.runtime.temporal import signal_session
-from perdure.store import inputs, waits
+from perdure.runtime.temporal import SessionAddress, tell_target, wake
+from perdure.runtime.waits import SessionWaits
+from perdure.store import inputs
+from perdure.store.accepted import Accepted
 from perdure.store.agents import find_agent
-from perdure.store.events import Event
-from perdure.store.inputs import Accepted, Submission
-from perdure.store.runs import TERMINAL, find_run
-from perdure.store.sessions import find_address, read_session
-from perdure.store.waits import WaitRow
+from perdure.store.inputs import Submission
+from perdure.store.policies import ENQUEUE, MAX_QUEUED
+from perdure.store.runs import find_run
 from perdure.testing.crash import crash_point
 from perdure.uap.ids import new_id
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import checked_session_id, known_session_id
-from perdure.upp.json_value import JSONObject
+from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import Message, UserMessage
+
+__all__ = ["Controlled", "Deleted", "RunHandle", "Sessions"]
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Controlled:
-    """What a pause, resume or cancel came to.
-
-    Attributes:
-        state: "paused", "resumed", "cancelled", "ignored" (it meant a run that is not active) or "recorded" (it will
-            be done as soon as a worker runs).
-        event: the event that says so; None if `recorded`.
-    """
-
-    state: str
-    event: Event | None = None
-
-
-class Sessions(SessionChanges, SessionTransfer):
+class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
     """The sessions of one tenant, by their rows and their workflows."""
 
     async def submit(
@@ -58,8 +46,15 @@ class Sessions(SessionChanges, SessionTransfer):
         key: str | None = None,
         options: RunOptions | None = None,
         history: Sequence[Message] = (),
+        not_before: datetime | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+        policy: str = ENQUEUE,
+        max_queue: int | None = None,
     ) -> RunHandle:
         """Hand in an input. When this returns it is stored, and will be run whatever happens.
+
+        The handle's `accepted` says what it does: `action`, `target` and its `place` in the queue.
 
         Args:
             agent: the agent's name; a worker must have registered it.
@@ -69,6 +64,14 @@ class Sessions(SessionChanges, SessionTransfer):
             key: idempotency key; the same key again answers the same run. Drawn if not given.
             options: what this run does otherwise than its agent says.
             history: what was said before, oldest first, in a session that this opens; see `open`.
+            not_before: the run begins no earlier.
+            title: of a session that this opens.
+            metadata: likewise.
+            policy: what it does while a run is active. "enqueue": waits for its turn. "reject": is refused. "interrupt":
+                has that run cancelled and is taken next, before all that waits. "rollback": the same, and goes on, on a new
+                branch, from what stood before that run. "steer": joins that run before its next model call; if the run
+                ends first, or its strategy is of the user's own, it is a run of its own under the same id.
+            max_queue: how many inputs may wait in the session; `perdure.store.policies.MAX_QUEUED` if not given.
 
         Raises:
             InvalidInput: an id, key or message that cannot be used.
@@ -76,7 +79,9 @@ class Sessions(SessionChanges, SessionTransfer):
             UnknownSession: no such session, or it is another agent's.
             KeyConflict: the key was used with another input, or the session was opened with another history.
             SessionGone: the session is being deleted.
-            RunActive: it is a sub-agent's session, and the run that called it is open.
+            RunActive: it is a sub-agent's session, and the run that called it is open; or the policy is "reject" and a
+                run is active or about to begin. Nothing was stored, and the key is unused.
+            QueueFull: as many inputs wait as may; likewise.
         """
         given = UserMessage(message) if isinstance(message, str) else message
         if not isinstance(given, UserMessage):
@@ -93,13 +98,28 @@ class Sessions(SessionChanges, SessionTransfer):
             create=create,
             options=options or RunOptions(),
             history=history,
+            not_before=not_before,
+            title=title,
+            metadata=metadata,
+            policy=policy,
+            max_queue=MAX_QUEUED if max_queue is None else max_queue,
         )
         accepted = await inputs.submit(self.database, submission)
         crash_point("submit.stored")
         self.announcer.changed(accepted.key)
-        if accepted.status == "queued" and not accepted.paused:
-            await self.wake(address_of(accepted.key, replace(row, name=agent)))
+        if accepted.status == "queued":
+            await self._tell(accepted, address_of(accepted.key, replace(row, name=agent)))
         return RunHandle(self, accepted)
+
+    async def _tell(self, accepted: Accepted, address: SessionAddress) -> None:
+        """Let the session know of an input; where Temporal is away a worker's sweep does it later."""
+        try:
+            if accepted.target is not None:
+                await tell_target(self.client, address, accepted.action, accepted.run, accepted.target)
+            elif not accepted.paused:
+                await wake(self.client, address)
+        except ServerUnavailable as error:  # the row is the acknowledgement
+            logger.warning("input.wake_deferred session=%s %s", address.key.session, error)
 
     async def run(self, run: str) -> RunHandle:
         """A handle for a run by its id.
@@ -111,87 +131,3 @@ class Sessions(SessionChanges, SessionTransfer):
         after = 0 if row.first_seq is None else row.first_seq - 1
         accepted = Accepted(row.key, row.id, row.ordinal, row.status, repeated=True, paused=False, after_seq=after)
         return RunHandle(self, accepted)
-
-    async def pause(self, session: str, *, wait_s: float = 5.0) -> Controlled:
-        """Pause a session: its run holds before the next model or tool call, and no input is taken."""
-        return await self._control(session, contracts.PAUSE, None, wait_s)
-
-    async def resume(self, session: str, *, wait_s: float = 5.0) -> Controlled:
-        """Let a paused session go on."""
-        return await self._control(session, contracts.RESUME, None, wait_s)
-
-    async def cancel(self, session: str, *, run: str | None = None, wait_s: float = 5.0) -> Controlled:
-        """Cancel a run: the given one, else the active one. One that is still queued is withdrawn at once.
-
-        Raises:
-            InvalidInput: no run is given and none is active.
-        """
-        key = self.key_of(session)
-        target = run or (await read_session(self.database, key)).active_run
-        if target is None:
-            raise InvalidInput(f"session {session} has no active run; name a queued one to withdraw it")
-        row = await find_run(self.database, self.tenant, target)
-        if row.status in TERMINAL:
-            return Controlled(row.status)
-        if row.status == "queued" and await inputs.withdraw(self.database, key, target):
-            self.announcer.changed(key)
-            return Controlled("cancelled")
-        return await self._control(session, contracts.CANCEL, target, wait_s)
-
-    async def _control(self, session: str, kind: str, run: str | None, wait_s: float) -> Controlled:
-        key = self.key_of(session)
-        row = await read_session(self.database, key)
-        agent = await find_address(self.database, key)
-        control = new_id()
-        value: JSONObject = {"id": control} if run is None else {"id": control, "run": run}
-        await signal_session(self.client, address_of(key, agent), kind, value)
-        try:
-            async with asyncio.timeout(wait_s):
-                async for event in self.stream.follow(key, after=row.last_seq):
-                    state = _reached(event, control)
-                    if state is not None:
-                        return Controlled(state, event)
-        except TimeoutError:
-            pass
-        return Controlled("recorded")
-
-    async def answer(self, wait: str, answer: JSONObject, *, by: str) -> WaitRow:
-        """Answer an open wait, once; the parked run goes on.
-
-        Args:
-            wait: its id.
-            answer: for a tool's unknown outcome {"outcome": "happened", "result": ...}, {"outcome": "not_run"} or
-                {"outcome": "unknown"}; for a client-side tool {"result": ..., "isError": ...}.
-            by: who answers.
-
-        Raises:
-            UnknownWait: there is no such open wait.
-            InvalidInput: an answer of another form.
-        """
-        row = await waits.read_wait(self.database, self.tenant, wait)
-        _check_answer(row, answer)
-        answered = await waits.answer_wait(self.database, self.tenant, wait, answer, by)
-        agent = await find_address(self.database, answered.key)
-        try:
-            await signal_session(self.client, address_of(answered.key, agent), contracts.ANSWER, {"wait": wait})
-        except ServerUnavailable as error:  # the row is answered; a worker's sweep tells the run
-            logger.warning("wait.wake_deferred wait=%s %s", wait, error)
-        return answered
-
-
-def _reached(event: Event, control: str) -> str | None:
-    """The state that an event says this control has reached."""
-    if event.data.get("control") == control:
-        return {"session.paused": "paused", "session.resumed": "resumed"}.get(event.type, "ignored")
-    controls = event.data.get("controls")
-    if isinstance(controls, list) and control in controls:
-        return event.type.removeprefix("run.")
-    return None
-
-
-def _check_answer(row: WaitRow, answer: JSONObject) -> None:
-    if row.kind == contracts.CLIENT_TOOL:
-        if "result" not in answer:
-            raise InvalidInput("the answer to a client-side tool needs a 'result'")
-    elif answer.get("outcome") not in ("happened", "not_run", "unknown"):
-        raise InvalidInput("the answer needs an 'outcome': happened (with its 'result'), not_run or unknown")

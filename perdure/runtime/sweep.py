@@ -1,22 +1,25 @@
 """The sweep: every process that can reach both servers looks for sessions that nobody has woken, and wakes them.
 
 So a client may die between its commit and its signal, Temporal may be away at a submit, and an execution may be
-terminated by hand: the inbox is served all the same.
+terminated by hand: the inbox is served all the same. Workers fold the deltas of runs that ended a while ago, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from perdure.activities import contracts
 from perdure.errors import ServerUnavailable
-from perdure.runtime.temporal import SessionAddress, is_open, signal_session, wake
+from perdure.runtime.temporal import SessionAddress, is_open, signal_session, tell_target, wake
 from perdure.store.database import Database, is_away
-from perdure.store.sweep import Neglected, find_answered, find_due, find_silent
+from perdure.store.folding import find_unfolded, fold_run
+from perdure.store.policies import queued_action
+from perdure.store.sweep import Neglected, find_answered, find_due, find_silent, find_untold
 
 logger = logging.getLogger(__name__)
 
@@ -29,30 +32,39 @@ _LONGEST_BACKOFF = 30
 class Sweep:
     """One process's sweep. A session that stays neglected is woken less and less often, at least once a minute."""
 
-    def __init__(self, client: Client, database: Database) -> None:
-        """Wake sessions found in `database` through `client`."""
+    def __init__(self, client: Client, database: Database, *, fold_after: timedelta | None = None) -> None:
+        """Wake sessions found in `database` through `client`.
+
+        Args:
+            client: Temporal's.
+            database: the store.
+            fold_after: how long after a run's end its deltas are folded; None folds none.
+        """
         self._client = client
         self._database = database
+        self._fold_after = fold_after
         self._round = 0
         self._tries: dict[tuple[str, str, str | None], tuple[int, int]] = {}
 
     async def run(self) -> None:
         """Look each `PERIOD_SECONDS` until cancelled; a server that is away only makes a round do nothing."""
         while True:
-            try:
-                await self.look()
-            except (RPCError, ServerUnavailable) as error:
-                logger.info("sweep.temporal_away %s", error)
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                logger.info("sweep.database_away %s", type(error).__name__)
+            for work in (self.look, self.fold):
+                try:
+                    await work()
+                except (RPCError, ServerUnavailable) as error:
+                    logger.info("sweep.temporal_away %s", error)
+                except Exception as error:
+                    if not is_away(error):
+                        raise
+                    logger.info("sweep.database_away %s", type(error).__name__)
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def look(self) -> int:
         """One round; returns how many sessions were woken."""
         self._round += 1
         due, answered = await find_due(self._database), await find_answered(self._database)
+        due += await find_untold(self._database)
         silent = await self._lost() if self._round % _SILENT_EVERY == 0 else []
         woken = 0
         names = {_name(item) for item in [*due, *answered, *silent]}
@@ -62,6 +74,13 @@ class Sweep:
                 await self._wake(item)
                 woken += 1
         return woken
+
+    async def fold(self) -> int:
+        """One round of folding; returns how many runs are folded. What another process has in hand is left to it."""
+        if self._fold_after is None:
+            return 0
+        ended = await find_unfolded(self._database, after=self._fold_after)
+        return sum([await fold_run(self._database, run) for run in ended])
 
     async def _lost(self) -> list[Neglected]:
         silent = await find_silent(self._database, seconds=SILENT_SECONDS)
@@ -76,11 +95,14 @@ class Sweep:
 
     async def _wake(self, item: Neglected) -> None:
         address = SessionAddress(item.key, item.agent, item.workflow_type, item.task_queue)
-        if item.wait is None:
+        if item.run is not None and item.target is not None:
+            action = queued_action(item.policy, item.target)
+            await tell_target(self._client, address, action, item.run, item.target)
+        elif item.wait is None:
             await wake(self._client, address)
         else:
             await signal_session(self._client, address, contracts.ANSWER, {"wait": item.wait})
 
 
 def _name(item: Neglected) -> tuple[str, str, str | None]:
-    return item.key.tenant, item.key.session, item.wait
+    return item.key.tenant, item.key.session, item.wait or item.run

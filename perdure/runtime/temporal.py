@@ -15,6 +15,7 @@ from perdure.activities import contracts
 from perdure.activities.contracts import SessionInput
 from perdure.activities.convert import data_converter
 from perdure.errors import ServerUnavailable
+from perdure.uap.ids import derive_id
 from perdure.uap.session_key import SessionKey
 
 CONNECT_SECONDS = 8.0
@@ -77,6 +78,25 @@ async def wake(client: Client, address: SessionAddress) -> None:
         ServerUnavailable: Temporal does not answer; the sweep of any worker wakes the session later.
     """
     await signal_session(client, address, contracts.WAKE)
+
+
+async def tell_target(client: Client, address: SessionAddress, action: str, run: str, target: str) -> None:
+    """Let a session know that an input of its inbox is about the run that is active.
+
+    Args:
+        client: of Temporal.
+        address: the session.
+        action: "steers", "interrupts" or "rolls_back".
+        run: the input's own.
+        target: the run that it is about. It is cancelled once, however often this is said.
+
+    Raises:
+        ServerUnavailable: Temporal does not answer; the sweep of any worker says it later.
+    """
+    if action == "steers":
+        await signal_session(client, address, contracts.STEER)
+    else:
+        await signal_session(client, address, contracts.CANCEL, {"id": derive_id(run, "interrupt"), "run": target})
 
 
 async def is_open(client: Client, key: SessionKey) -> bool:

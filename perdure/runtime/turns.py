@@ -6,13 +6,12 @@ from perdure.activities.border import from_description
 from perdure.errors import RunCancelled, RunError
 from perdure.store.database import Database
 from perdure.store.executions import read_executions
-from perdure.store.messages import StoredMessage, read_messages
+from perdure.store.run_messages import read_run_messages, usage_of
 from perdure.store.runs import RunRow, read_given_turn
 from perdure.uap.cut import NAMESPACE
 from perdure.uap.run_turn import run_turn
 from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
-from perdure.upp.usage import TokenUsage, aggregate_usage
 
 
 async def read_turn(database: Database, run: RunRow) -> Turn:
@@ -31,17 +30,12 @@ async def read_turn(database: Database, run: RunRow) -> Turn:
     given = await read_given_turn(database, run)
     if given is not None:
         return Turn.from_json(given)
-    stored = await read_messages(database, run.key, run.node, first=run.start_position, discarded=True)
-    own = [item for item in stored if item.run == run.id]
+    own = await read_run_messages(database, run.key, run.id, run.node, first=run.start_position)
     kept = [item for item in own if not item.discarded and not _settled(item.message)] or own
     executions = await read_executions(database, run.key, run.id, kept)
-    return run_turn([item.message for item in kept], executions, _usage(own), run.cycles)
+    return run_turn([item.message for item in kept], executions, usage_of(own), run.cycles)
 
 
 def _settled(message: Message) -> bool:
     """Whether a message only closes tool calls that were never run."""
     return bool((message.metadata or {}).get(NAMESPACE, {}).get("settled"))
-
-
-def _usage(messages: list[StoredMessage]) -> TokenUsage:
-    return aggregate_usage([TokenUsage.from_json(item.usage) for item in messages if item.usage])

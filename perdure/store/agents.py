@@ -53,10 +53,11 @@ async def find_agent(database: Database, tenant: str, name: str) -> AgentRow:
         rows = (await connection.execute(select(agents).where(agents.c.tenant_id == tenant))).all()
     for row in rows:
         if row.name == name:
-            return _agent(row)
+            return agent_row(row)
     known = ", ".join(sorted(row.name for row in rows)) or "none; start one with `perdure worker MODULE:APP`"
     raise UnknownAgent(f"no agent is named {name!r}; registered are {known}")
 
 
-def _agent(row: Row[Any]) -> AgentRow:
+def agent_row(row: Row[Any]) -> AgentRow:
+    """What a row of the table says."""
     return AgentRow(row.name, row.agent_id, row.workflow_type, row.task_queue, row.spec, row.seen_at)

@@ -11,21 +11,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import InvalidInput, SessionGone
+from perdure.store.accepted import Accepted, again, by_key
 from perdure.store.database import Database
 from perdure.store.events import Event
-from perdure.store.inputs import (
-    CHANGED,
-    REFUSED,
-    Accepted,
-    again,
-    by_key,
-    check_key,
-    check_parent,
-    emit,
-    next_place,
-    outcome_note,
-)
+from perdure.store.inputs import CHANGED, REFUSED, check_key, emit, next_place, outcome_note
 from perdure.store.opening import lock_head
+from perdure.store.ownership import check_parent
+from perdure.store.policies import ENQUEUE, QUEUED, STARTED, count_before
 from perdure.store.tables import events, inputs, sessions
 from perdure.uap.events import run_event
 from perdure.uap.options import RunOptions
@@ -126,7 +118,11 @@ async def _submit(connection: AsyncConnection, key: SessionKey, change: Change) 
         last = await emit(connection, key, run, [run_event("run.queued", data)])
     else:
         last = await emit(connection, key, None, [run_event("session.change_queued", data)])
-    return Accepted(key, run, ordinal, "queued", repeated=False, paused=bool(head.paused), after_seq=last - 1)
+    action = QUEUED if head.active_run or head.paused else STARTED
+    return Accepted(
+        key, run, ordinal, "queued", repeated=False, paused=bool(head.paused), after_seq=last - 1, action=action,
+        place=await count_before(connection, key, ordinal, ENQUEUE, None) + 1,
+    )  # fmt: skip
 
 
 async def read_outcome(database: Database, key: SessionKey, ordinal: int) -> Event | None:

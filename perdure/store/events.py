@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import cast
 
 from perdure.store.database import Database, is_away
 from perdure.uap.session_key import SessionKey
@@ -14,11 +16,16 @@ from perdure.upp.timestamp import format_timestamp
 CHANNEL = "perdure_events"
 _BATCH_SECONDS = 0.005
 _NOTIFY_BYTES = 7000
+_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One entry of a session's event log. `seq` has no gap and no repeat within the session."""
+    """One entry of a session's event log. `seq` has no repeat within the session, and no gap but within a folded range.
+
+    Attributes:
+        size: bytes of the stored data.
+    """
 
     session: str
     seq: int
@@ -29,6 +36,17 @@ class Event:
     type: str
     data: JSONObject
     at: datetime
+    size: int = field(default=0, compare=False)
+
+    @property
+    def folded_from(self) -> int | None:
+        """The first number of the range that this event stands for, up to its own; None if it stands for itself.
+
+        Its data is all that the deltas of that range added to one content block: who has read some of them replaces
+        them by this event.
+        """
+        folded = cast("dict[str, int] | None", self.data.get("folded"))
+        return None if folded is None else folded["from"]
 
     def to_json(self) -> JSONObject:
         """The event as JSON, keys as attributes; `at` is ISO 8601."""
@@ -45,14 +63,29 @@ class Event:
         }
 
 
-async def read_events(database: Database, key: SessionKey, *, after: int, limit: int = 1000) -> list[Event]:
-    """Events with a number above `after`, in order, at most `limit` of them."""
-    sql = (
-        "select seq, run_id, step, attempt, source, type, data, at from perdure.events "
-        "where tenant_id = $1 and session_id = $2 and seq > $3 order by seq limit $4"
-    )
+_PAGE = """
+select seq, run_id, step, attempt, source, type, data, at, size from (
+    select *, octet_length(data::text) as size, sum(octet_length(data::text)) over (order by seq) as total
+      from (select * from perdure.events where tenant_id = $1 and session_id = $2 and seq > $3
+             order by seq limit $4) as page
+) as sized where total - size < $5 order by seq
+"""
+
+
+async def read_events(
+    database: Database, key: SessionKey, *, after: int, limit: int = 1000, max_bytes: int = 4 * _MIB
+) -> list[Event]:
+    """Events with a number above `after`, in order; none only if there are none.
+
+    Args:
+        database: the store.
+        key: the session.
+        after: a number.
+        limit: how many at most.
+        max_bytes: of their data, beyond which none is added.
+    """
     async with database.driver() as connection:
-        rows = await connection.fetch(sql, key.tenant, key.session, after, limit)
+        rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes)
     return [
         Event(
             key.session,
@@ -64,9 +97,21 @@ async def read_events(database: Database, key: SessionKey, *, after: int, limit:
             row["type"],
             row["data"],
             row["at"],
+            row["size"],
         )
         for row in rows
     ]
+
+
+async def read_last_seqs(database: Database, keys: Collection[SessionKey]) -> dict[SessionKey, int]:
+    """The last number that was given in each of these sessions; one that there is not, or no more, is left out."""
+    sql = (
+        "select h.tenant_id, h.session_id, h.last_seq from unnest($1::text[], $2::text[]) as asked (tenant, session) "
+        "join perdure.session_heads h on h.tenant_id = asked.tenant and h.session_id = asked.session"
+    )
+    async with database.driver() as connection:
+        rows = await connection.fetch(sql, [key.tenant for key in keys], [key.session for key in keys])
+    return {SessionKey(row["tenant_id"], row["session_id"]): row["last_seq"] for row in rows}
 
 
 class Announcer:

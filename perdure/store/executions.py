@@ -12,6 +12,8 @@ from perdure.upp.json_value import loads
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.tool_call import ToolExecution
 
+_BODIES = ("result_sha256", "used_sha256")
+
 
 async def read_executions(
     database: Database, key: SessionKey, run: str, messages: Sequence[StoredMessage]
@@ -26,12 +28,12 @@ async def executions_by_message(
 ) -> dict[str, list[ToolExecution]]:
     """The same by the row id of the message that asked: a vendor's call id may come again in a later one."""
     sql = (
-        "select message_id, index, is_error, result_sha256, duration_ms from perdure.tool_calls "
+        "select message_id, index, is_error, result_sha256, duration_ms, approved, used_sha256 from perdure.tool_calls "
         "where tenant_id = $1 and session_id = $2 and run_id = $3 and state = 'done' and duration_ms is not null"
     )
     async with database.driver() as connection:
         rows = await connection.fetch(sql, key.tenant, key.session, run)
-    results = await read_payloads(database, key, [row["result_sha256"] for row in rows])
+    results = await read_payloads(database, key, [row[name] for row in rows for name in _BODIES if row[name]])
     known = {(row["message_id"], row["index"]): row for row in rows}
     found: dict[str, list[ToolExecution]] = {}
     for item in messages:
@@ -40,9 +42,11 @@ async def executions_by_message(
             row = known.get((item.id, index))
             if row is not None:
                 result = loads(results[row["result_sha256"]])
+                used = loads(results[row["used_sha256"]]) if row["used_sha256"] else call.arguments
                 found.setdefault(item.id, []).append(
                     ToolExecution(
-                        call.tool_name, call.tool_call_id, call.arguments, result, row["is_error"], row["duration_ms"]
+                        call.tool_name, call.tool_call_id, used, result, row["is_error"], row["duration_ms"],
+                        row["approved"],
                     )
-                )
+                )  # fmt: skip
     return found

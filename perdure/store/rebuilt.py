@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
-from sqlalchemy import JSON, Row, Table, bindparam, insert, select, text, update
+from sqlalchemy import JSON, Boolean, Column, Row, Table, bindparam, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import DamagedSession, SessionGone
@@ -174,7 +174,7 @@ async def check_payloads(connection: AsyncConnection, key: SessionKey, wanted: I
     found = set(await connection.scalars(text(_WHOLE), {**key._asdict(), "wanted": names}))
     for name in names:
         if name not in found:
-            raise DamagedSession(f"the tool result {name} of session {key.session} is missing or has another hash")
+            raise DamagedSession(f"the body {name} of session {key.session} is missing or has another hash")
 
 
 async def read_rows(connection: AsyncConnection, table: Table, key: SessionKey) -> dict[Identity, RowValues]:
@@ -221,7 +221,12 @@ def _identity(table: Table, row: RowValues) -> Identity:
 
 
 def _whole(table: Table, existing: RowValues | None, row: RowValues) -> RowValues:
-    return {**{column.name: None for column in table.columns}, **(existing or {}), **row}
+    return {**{column.name: _empty(column) for column in table.columns}, **(existing or {}), **row}
+
+
+def _empty(column: Column[Any]) -> object:
+    """What a new row says where nothing makes it say anything: a flag is not set."""
+    return False if isinstance(column.type, Boolean) and not column.nullable else None
 
 
 def _kind(kind: Any) -> Any:

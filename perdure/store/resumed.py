@@ -33,9 +33,11 @@ with pairs as (
            and position < :end) as t using (n)
 )
 insert into perdure.tool_calls (tenant_id, session_id, message_id, index, run_id, step, call_id, tool, args_sha256, effect,
-                                state, attempt, is_error, result_sha256, result_bytes, duration_ms, results_id)
+                                state, attempt, is_error, result_sha256, result_bytes, duration_ms, approved,
+                                used_sha256, results_id)
 select c.tenant_id, c.session_id, p.made, c.index, :run, c.step, c.call_id, c.tool, c.args_sha256, c.effect, c.state,
-       c.attempt, c.is_error, c.result_sha256, c.result_bytes, c.duration_ms, coalesce(r.made, c.results_id)
+       c.attempt, c.is_error, c.result_sha256, c.result_bytes, c.duration_ms, c.approved, c.used_sha256,
+       coalesce(r.made, c.results_id)
   from pairs p
   join perdure.tool_calls c on c.tenant_id = :tenant and c.session_id = :session and c.message_id = p.source
        and c.state = 'done'

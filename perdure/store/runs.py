@@ -1,66 +1,26 @@
-"""Runs: begun, recorded on the way, ended once. And how a run is read."""
+"""Runs: recorded on the way, ended once. And how a run is read."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, Select, select
 
 from perdure.errors import UnknownRun
+from perdure.store.accepted import waiting_status
 from perdure.store.answers import Writer
 from perdure.store.database import Database
-from perdure.store.inputs import RUNS, waiting_status
+from perdure.store.inputs import RUNS
 from perdure.store.json_text import escaped_json
+from perdure.store.payloads import read_payloads
 from perdure.store.tables import inputs, runs
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue, loads
 
 TERMINAL = ("completed", "failed", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What `begin_run` found.
-
-    Attributes:
-        kind: "new"; "adopted" (a run that was open); "nothing"; "gone" (no such session, or being deleted); "agent"
-            (the session belongs to another agent, named in `agent`); "control" (the input `ordinal` is no message).
-        paused: the session is paused.
-        row: of a new or adopted run: run, node, start, epoch, spec, message, message_sha, execution.
-        options: its options' JSON.
-        ordinal: of a control.
-        progress: of a new run that goes on from a checkpoint: where it stands, as Progress.
-    """
-
-    kind: str
-    paused: bool = False
-    agent: str | None = None
-    row: JSONObject | None = None
-    options: JSONObject | None = None
-    ordinal: int | None = None
-    progress: JSONObject | None = None
-
-
-async def begin_run(
-    database: Database, key: SessionKey, *, agent: str, execution: str, spec: JSONObject, now: datetime
-) -> Begun:
-    """Take the session's next input, or adopt its open run, in one transaction."""
-    function = (
-        "begin_child_run_v1" if "/" in agent else "begin_run_v2"
-    )  # a sub-agent's session has its path for an agent
-    answer = await database.call(function, key.tenant, key.session, agent, execution, escaped_json(spec), now)
-    kind = str(answer["kind"])
-    paused = bool(answer.get("paused"))
-    if kind not in ("new", "adopted"):
-        agent_name, ordinal = cast("str | None", answer.get("agent")), cast("int | None", answer.get("ordinal"))
-        return Begun(kind, paused, agent=agent_name, ordinal=ordinal)
-    packed = cast("str | None", answer.pop("options"))
-    options = cast(JSONObject, loads(base64.b64decode(packed))) if packed else {}
-    return Begun(kind, paused, row=answer, options=options)
 
 
 async def record(
@@ -160,12 +120,12 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
 
 async def read_given_turn(database: Database, run: RunRow) -> JSONValue:
     """The turn, as JSON, that middleware put in place of the one that the run's messages make; None if it did not."""
-    query = select(runs.c.turn).where(
+    query = select(runs.c.turn_sha).where(
         runs.c.tenant_id == run.key.tenant, runs.c.session_id == run.key.session, runs.c.id == run.id
     )
     async with database.transaction() as connection:
-        packed = await connection.scalar(query)
-    return None if packed is None else loads(packed)
+        sha256 = await connection.scalar(query)
+    return None if sha256 is None else loads((await read_payloads(database, run.key, [sha256]))[sha256])
 
 
 async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:
@@ -198,21 +158,28 @@ class RunRow:
 
 
 async def find_run(database: Database, tenant: str, run: str) -> RunRow:
-    """A run by id, also one that is still queued.
+    """A run by id, also one that is still queued. The id of an input that joined a run answers that run.
 
     Raises:
         UnknownRun: there is none for this tenant.
     """
     async with database.transaction() as connection:
-        query = select(runs).where(runs.c.tenant_id == tenant, runs.c.id == run)
-        row = (await connection.execute(query)).first()
+        row = (await connection.execute(_row_of(tenant, run))).first()
         if row is not None:
-            return _run(row)
+            return run_row(row)
         waiting = select(inputs).where(inputs.c.tenant_id == tenant, inputs.c.run_id == run)
         queued = (await connection.execute(waiting)).first()
+        if queued is not None and queued.state == "joined":
+            joined = _row_of(tenant, queued.target_run)
+            return run_row((await connection.execute(joined)).one())
     if queued is None:
         raise UnknownRun(f"no run {run}; `perdure sessions show SESSION` lists a session's runs")
-    return _queued(queued)
+    return queued_row(queued)
+
+
+def _row_of(tenant: str, run: str) -> Select[Any]:
+    """What selects a run's row."""
+    return select(runs).where(runs.c.tenant_id == tenant, runs.c.id == run)
 
 
 async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
@@ -225,10 +192,11 @@ async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
             inputs.c.kind.in_(RUNS),
         )  # fmt: skip
         queued = (await connection.execute(waiting.order_by(inputs.c.ordinal))).all()
-    return [_run(row) for row in begun] + [_queued(row) for row in queued]
+    return [run_row(row) for row in begun] + [queued_row(row) for row in queued]
 
 
-def _run(row: Row[Any]) -> RunRow:
+def run_row(row: Row[Any]) -> RunRow:
+    """A run that has begun."""
     return RunRow(
         key=SessionKey(row.tenant_id, row.session_id),
         id=row.id,
@@ -248,7 +216,8 @@ def _run(row: Row[Any]) -> RunRow:
     )
 
 
-def _queued(row: Row[Any]) -> RunRow:
+def queued_row(row: Row[Any]) -> RunRow:
+    """A run of which there is only the input."""
     key = SessionKey(row.tenant_id, row.session_id)
     detail = cast("JSONObject | None", row.detail) or {}
     error = cast("JSONObject | None", detail.get("error"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from typing import cast
 
 from sqlalchemy import select, update
@@ -26,6 +27,30 @@ async def write_metadata(
         UnknownSession: there is no such session.
         SessionGone: it is being deleted.
     """
+
+    def write(metadata: JSONObject) -> None:
+        metadata.update(changed)
+        for name in removed:
+            metadata.pop(name, None)
+
+    return await change_metadata(database, key, write)
+
+
+async def change_metadata(database: Database, key: SessionKey, change: Callable[[JSONObject], None]) -> JSONObject:
+    """Change a session's metadata as it stands, in one transaction.
+
+    Args:
+        database: the store.
+        key: the session.
+        change: changes the object that it is given.
+
+    Returns:
+        All of the metadata as it is now.
+
+    Raises:
+        UnknownSession: there is no such session.
+        SessionGone: it is being deleted.
+    """
     head = (session_heads.c.tenant_id == key.tenant) & (session_heads.c.session_id == key.session)
     here = (sessions.c.tenant_id == key.tenant) & (sessions.c.id == key.session)
     async with database.transaction() as connection:
@@ -35,6 +60,8 @@ async def write_metadata(
         if deleting:
             raise SessionGone(f"session {key.session} is being deleted; its metadata stays what it is")
         known = cast(JSONObject, await connection.scalar(select(sessions.c.metadata).where(here)))
-        merged = {name: value for name, value in {**known, **changed}.items() if name not in removed}
-        await connection.execute(update(sessions).where(here).values(metadata=merged))
-    return merged
+        changed = deepcopy(known)
+        change(changed)
+        if changed != known:
+            await connection.execute(update(sessions).where(here).values(metadata=changed))
+    return changed

@@ -22,6 +22,17 @@ select distinct on (i.tenant_id, i.session_id) i.tenant_id, i.session_id, a.name
  limit $1
 """
 
+_UNTOLD = """
+select i.tenant_id, i.session_id, a.name, a.workflow_type, a.task_queue, i.run_id, i.policy, i.target_run
+  from perdure.inputs i
+  join perdure.session_heads h on h.tenant_id = i.tenant_id and h.session_id = i.session_id
+  join perdure.session_addresses a on a.tenant_id = i.tenant_id and a.session_id = i.session_id
+ where i.state = 'queued' and i.created_at < clock_timestamp() - interval '1 second'
+   and i.target_run = h.active_run and not h.deleting
+   and (i.policy <> 'steer' or i.created_at > clock_timestamp() - interval '1 minute')
+ limit $1
+"""
+
 _ANSWERED = """
 select w.tenant_id, w.session_id, a.name, a.workflow_type, a.task_queue, w.id
   from perdure.waits w
@@ -46,18 +57,32 @@ select h.tenant_id, h.session_id, a.name, a.workflow_type, a.task_queue
 
 @dataclass(frozen=True, slots=True)
 class Neglected:
-    """A session to wake. `wait` is the answered wait that it has not heard of, if that is why."""
+    """A session to wake.
+
+    Attributes:
+        wait: the answered wait that it has not heard of, if that is why.
+        run: the run of the input that is about the run in `target`, if that is why; and
+        policy: what it does to it.
+    """
 
     key: SessionKey
     agent: str
     workflow_type: str
     task_queue: str
     wait: str | None = None
+    run: str | None = None
+    policy: str = ""
+    target: str | None = None
 
 
 async def find_due(database: Database) -> list[Neglected]:
     """Sessions with an input that is due and queued, and no active run."""
     return await _find(database, _DUE, _LIMIT)
+
+
+async def find_untold(database: Database) -> list[Neglected]:
+    """Sessions with an input that interrupts or rolls back the active run, or came a moment ago to steer it."""
+    return await _find(database, _UNTOLD, _LIMIT)
 
 
 async def find_answered(database: Database) -> list[Neglected]:
@@ -80,6 +105,9 @@ async def _find(database: Database, sql: str, *arguments: Any) -> list[Neglected
             row["workflow_type"],
             row["task_queue"],
             row.get("id"),
+            row.get("run_id"),
+            row.get("policy", ""),
+            row.get("target_run"),
         )
         for row in rows
     ]

@@ -81,11 +81,13 @@ inputs = Table(
     Column("opens_session", Boolean(), nullable=False), _text("body_sha256"), _text("kind"), _text("message_id"),
     Column("message", LargeBinary()), _text("message_sha"), Column("options", LargeBinary()), _text("policy"),
     _text("run_id"), _time("not_before", null=True), _text("state"), _time("created_at"),
-    _json("detail", null=True),
+    _json("detail", null=True), _text("target_run", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "ordinal"), UniqueConstraint("tenant_id", "session_id", "key"),
 )  # fmt: skip
 Index("inputs_by_opening_key", inputs.c.tenant_id, inputs.c.key, unique=True, postgresql_where=text("opens_session"))
 Index("inputs_queued", inputs.c.created_at, postgresql_where=text("state = 'queued'"))
+Index("inputs_waiting", inputs.c.tenant_id, inputs.c.session_id, inputs.c.ordinal,
+      postgresql_where=text("state = 'queued'"))  # fmt: skip
 
 thread_nodes = Table(
     "thread_nodes", metadata,
@@ -112,11 +114,13 @@ runs = Table(
     _number("started_step", default=0), _json("usage", null=True), _number("cycles", default=0),
     _json("error", null=True), _text("temporal_run_id"), _number("first_seq", BigInteger()),
     _number("last_seq", BigInteger(), null=True), _time("started_at"), _time("ended_at", null=True),
-    _json("usage_by_agent", null=True), Column("turn", LargeBinary()),
+    _json("usage_by_agent", null=True), _text("turn_sha", null=True),
+    Column("folded", Boolean(), nullable=False, server_default=false()),
     PrimaryKeyConstraint("tenant_id", "session_id", "id"), UniqueConstraint("tenant_id", "session_id", "ordinal"),
 )  # fmt: skip
 Index("runs_by_id", runs.c.tenant_id, runs.c.id)
 Index("runs_open", runs.c.started_at, postgresql_where=text("ended_at is null"))
+Index("runs_unfolded", runs.c.ended_at, postgresql_where=text("not folded and ended_at is not null"))
 
 checkpoints = Table(
     "checkpoints", metadata,
@@ -132,6 +136,7 @@ tool_calls = Table(
     _json("call_id"), _json("tool"), _text("args_sha256"), _text("effect"), _text("state"),
     _number("attempt", default=0), Column("is_error", Boolean()), _text("result_sha256", null=True),
     _number("result_bytes", BigInteger(), null=True), _number("duration_ms", null=True), _text("results_id"),
+    Column("approved", Boolean()), _text("used_sha256", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "message_id", "index"),
 )  # fmt: skip
 Index(
@@ -145,11 +150,12 @@ waits = Table(
     _number("index"), _json("asked"), _time("asked_at"), _json("answer", null=True), _json("answered_by", null=True),
     _time("answered_at", null=True), Column("delivered", Boolean(), nullable=False, server_default=false()),
     Column("used", Boolean(), nullable=False, server_default=false()),
+    _text("args_sha256", null=True), _text("call_sha256", null=True), _time("expires_at", null=True),
     PrimaryKeyConstraint("tenant_id", "id"),
 )  # fmt: skip
 Index("waits_undelivered", waits.c.answered_at, postgresql_where=text("answered_at is not null and not delivered"))
 Index("waits_by_call", waits.c.tenant_id, waits.c.session_id, waits.c.message_id, waits.c.index)
-Index("waits_open", waits.c.tenant_id, waits.c.asked_at, postgresql_where=text("answered_at is null"))
+Index("waits_open", waits.c.tenant_id, waits.c.asked_at, waits.c.id, postgresql_where=text("answered_at is null"))
 
 events = Table(
     "events", metadata,
@@ -161,6 +167,11 @@ events = Table(
 Index(
     "events_by_note", events.c.tenant_id, events.c.session_id, events.c.note, unique=True,
     postgresql_where=text("note is not null"),
+)  # fmt: skip
+
+Index(
+    "events_of_runs", events.c.tenant_id, events.c.session_id, events.c.run_id, events.c.seq,
+    postgresql_where=text("type = any (array['run.queued', 'run.completed', 'run.failed', 'run.cancelled'])"),
 )  # fmt: skip
 
 session_addresses = Table(  # a view: where the workflow of each session runs
@@ -181,3 +192,13 @@ run_views = Table(
     Column("metadata", LargeBinary(), nullable=False), Column("items", LargeBinary()), _json("result"),
     PrimaryKeyConstraint("tenant_id", "session_id", "run_id"),
 )  # fmt: skip
+
+tenants = Table("tenants", metadata, _text("tenant_id"), _time("created_at"), PrimaryKeyConstraint("tenant_id"))
+
+api_keys = Table(
+    "api_keys", metadata,
+    _text("tenant_id"), _text("id"), _text("sha256"), _text("name"), _json("scopes"), _time("created_at"),
+    _time("expires_at", null=True), _time("last_used_at", null=True), _time("revoked_at", null=True),
+    PrimaryKeyConstraint("tenant_id", "id"),
+)  # fmt: skip
+Index("api_keys_by_id", api_keys.c.id, unique=True)

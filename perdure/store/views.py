@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sqlalchemy import select, update
@@ -25,7 +25,9 @@ class RunView:
         start: position of the run's input, which may stand in place of the caller's.
         input: that of another input, cut; None if it is the caller's.
         error: what `before` raised.
-        left: {"outcome", "error"} that the run came to; None if its middleware was not left yet.
+        left: {"outcome", "error", "turn"} that the run came to, "turn" being the sha256 of another turn than its own;
+            None if its middleware was not left yet.
+        used: TokenUsage JSON of model calls that middleware made in `before`, by `path#middleware`.
     """
 
     entered: int
@@ -34,6 +36,7 @@ class RunView:
     input: JSONObject | None = None
     error: JSONObject | None = None
     left: JSONObject | None = None
+    used: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class Replacement:
     rows: Sequence[JSONObject] = ()
     bodies: Sequence[bytes] = ()
     turn: bytes | None = None
+
+    @property
+    def turn_sha256(self) -> str:
+        """Of the turn; "" if the run keeps its own."""
+        return "" if self.turn is None else sha256_hex(self.turn)
 
 
 async def read_view(database: Database, writer: Writer) -> list[dict[str, Any]] | None:
@@ -113,7 +121,7 @@ async def save_entered(
         "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted. And the
         session's epoch.
     """
-    result: JSONObject = {"start": view.start, "input": view.input, "error": view.error}
+    result: JSONObject = {"start": view.start, "input": view.input, "error": view.error, **_used(view)}
     answer = await database.call(
         "enter_run_v1", writer.key.tenant, writer.key.session, writer.run, node, first, view.entered,
         None if view.error is None else escaped_json(view.error), dumps(view.metadata),
@@ -158,9 +166,13 @@ async def save_left(
     answer = await database.call(
         "leave_run_v1", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
         escaped_json(list(replacement.keep)), escaped_json(list(replacement.rows)), list(replacement.bodies),
-        replacement.turn, escaped_json(left), escaped_json(list(events)),
+        replacement.turn_sha256, replacement.turn, escaped_json(left), escaped_json(list(events)),
     )  # fmt: skip
     return str(answer["kind"]), cast(JSONObject, answer.get("left") or left)
+
+
+def _used(view: RunView) -> JSONObject:
+    return {"used": cast(JSONObject, view.used)} if view.used else {}
 
 
 def _is(writer: Writer) -> tuple[Any, ...]:

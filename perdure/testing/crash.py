@@ -31,6 +31,9 @@ CRASH_POINTS = (
     "call_tool.claimed",
     "call_tool.running",
     "call_tool.ran",
+    "approval.asking",
+    "approval.asked",
+    "answer.stored",
     "child_outcome.found",
     "call_tool.storing",
     "call_tool.stored",
@@ -53,7 +56,15 @@ CRASH_POINTS = (
     "record.stored",
     "end_run.storing",
     "end_run.stored",
+    "take_steers.storing",
+    "take_steers.stored",
+    "roll_back.storing",
+    "roll_back.stored",
     "submit.stored",
+    "delete.marked",
+    "delete.ended",
+    "delete.emptied",
+    "delete.forgetting",
 )
 """Before and after each store write and each report to Temporal; and before and after each effect."""
 

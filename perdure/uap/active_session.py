@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from perdure.upp.json_value import JSONObject
 from perdure.upp.usage import TokenUsage
 
 if TYPE_CHECKING:
+    from perdure.uap.agent_stream import AgentStreamEvent
     from perdure.uap.session import Session
 
 
@@ -30,6 +31,7 @@ class SessionRun:
         state: as after the last step; None before the first has ended.
         sub_agent_states: SessionJSON of the sub-agents that have finished, by tool call id.
         usage_by_agent: what the run's agents have used, by path; there when the run is over, whatever became of it.
+        behind: what an event of the run is handed on as to who follows a sub-agent: with the checkpoints behind it.
         outer: the run that this one is part of.
         over: it has ended; tasks that it left behind are no longer part of it.
     """
@@ -41,6 +43,7 @@ class SessionRun:
     state: ExecutionState | None = None
     sub_agent_states: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
     usage_by_agent: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
+    behind: Callable[[AgentStreamEvent], Sequence[AgentStreamEvent]] | None = None
     outer: SessionRun | None = None
     over: bool = False
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from typing_extensions import TypeIs
-
-from perdure.errors import InvalidInput
 from perdure.uap import agent_checks as checks
 from perdure.uap import host
+from perdure.uap.agent_copy import copied_options
+from perdure.uap.agent_execution import NamedStrategy, spec_of_execution
 from perdure.uap.agent_input import History, read_input
 from perdure.uap.agent_spec import make_spec
 from perdure.uap.agent_stream import AgentStreamResult
@@ -21,7 +20,6 @@ from perdure.uap.ids import derive_id, new_id
 from perdure.uap.middleware import Middleware
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec, Limits, StrategySpec
-from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import Message
 from perdure.upp.prices import PriceTable
@@ -36,20 +34,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 8
 """Levels of sub-agents below an agent that says nothing else."""
-
-
-class NamedStrategy(Protocol):
-    """What `agent` asks of a strategy: a name and options from which a worker builds it again."""
-
-    @property
-    def name(self) -> str:
-        """The strategy's registered name."""
-        ...
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """JSON options."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,12 +92,7 @@ class Agent:
             UPPError: INVALID_REQUEST if the agent has none and runs below no agent that has one, or it cannot be used.
         """
         if self.model is None:
-            raise UPPError(
-                f"agent {self.name or self.id!r} has no model, and no parent agent to inherit one from; "
-                "give it one: agent(model=..., ...)",
-                ErrorCode.INVALID_REQUEST,
-                "perdure",
-            )
+            raise checks.missing_model(self.name or self.id)
         return self.model.bind()
 
     @property
@@ -161,25 +140,7 @@ class Agent:
             InvalidInput: as `agent`.
             UPPError: as `agent`.
         """
-        options: AgentOptions = {
-            "model": self.model,
-            "name": self.name,
-            "description": self.description,
-            "system": self.system,
-            "tools": self.tools,
-            "execution": self.custom or self.execution,
-            "params": self.params,
-            "config": self.config,
-            "strategy": self.strategy,
-            "middleware": self.middleware,
-            "structure": self.structure,
-            "tool_strategy": self.tool_strategy,
-            "max_depth": self.max_depth,
-        }
-        if _vendor(changes.get("model", self.model)) != _vendor(self.model):
-            options["config"] = None
-        options.update(changes)
-        return agent(**options)
+        return agent(**copied_options(self, changes))
 
     @overload
     async def run(self, input: str | Message, /, *, options: RunOptions | None = None) -> Turn: ...
@@ -269,18 +230,17 @@ def agent(
     """
     checks.check_identity(name, id)
     checks.check_model(model)
-    _check_tools(tools)
+    checks.check_tools(tools, Agent)
     checks.check_middleware(middleware)
     checks.check_depth(max_depth)
-    chosen = execution or _default_loop(tool_strategy)
-    custom = chosen if _is_own(chosen) else None
+    kept, custom = spec_of_execution(execution, tool_strategy)
     made = Agent(
         id=id or (derive_id("agent", name) if name else new_id()),
         model=model,
         name=name,
         tools=tuple(tools),
         system=system,
-        execution=StrategySpec(chosen.name) if _is_own(chosen) else StrategySpec(chosen.name, dict(chosen.options)),
+        execution=kept,
         params=dict(params or {}),
         description=description,
         config=config,
@@ -295,22 +255,3 @@ def agent(
     if model is not None:
         checks.check_fit(model, made.resolved, made.structure)
     return made
-
-
-def _is_own(given: NamedStrategy | ExecutionStrategy | StrategySpec) -> TypeIs[ExecutionStrategy]:
-    """Whether a strategy is one of the user's own: those can stream."""
-    return callable(getattr(given, "stream", None))
-
-
-def _default_loop(tool_strategy: ToolUseStrategy | None) -> StrategySpec:
-    return StrategySpec(options={} if tool_strategy is None else {"max_iterations": tool_strategy.max_iterations})
-
-
-def _check_tools(tools: Sequence[Tool | Agent]) -> None:
-    for item in tools:
-        if not isinstance(cast(object, item), Tool | Agent):
-            raise InvalidInput(f"{item!r} is not a tool; make one from a typed function with @tool")
-
-
-def _vendor(model: ModelReference | None) -> str | None:
-    return None if model is None else model.provider.name

@@ -42,6 +42,15 @@ def check_model(model: object) -> None:
         raise InvalidInput(f"model is a {type(model).__name__}; it must come from a provider, as scripted([...]) does")
 
 
+def missing_model(agent: str) -> UPPError:
+    """The error of an agent that is to be run without a model. It is not raised here."""
+    return UPPError(
+        f"agent {agent!r} has no model, and no parent agent to inherit one from; give it one: agent(model=..., ...)",
+        ErrorCode.INVALID_REQUEST,
+        "perdure",
+    )
+
+
 def check_middleware(middleware: Sequence[Middleware]) -> None:
     """Refuse what is no middleware. Raises InvalidInput."""
     for item in middleware:
@@ -49,6 +58,21 @@ def check_middleware(middleware: Sequence[Middleware]) -> None:
             raise InvalidInput(
                 f"{item!r:.80} is not middleware; make a subclass of Middleware, or use perdure.middleware"
             )
+
+
+def check_tools(tools: Sequence[object], agent: type) -> None:
+    """Refuse what is neither a tool nor an agent.
+
+    Args:
+        tools: what was given.
+        agent: the class of agents, which the checks cannot import.
+
+    Raises:
+        InvalidInput: one of them is such.
+    """
+    for item in tools:
+        if not isinstance(item, Tool | agent):
+            raise InvalidInput(f"{item!r} is not a tool; make one from a typed function with @tool")
 
 
 def checked_structure(structure: JSONObject | None) -> JSONObject | None:

@@ -12,7 +12,7 @@ from perdure.uap.middleware import Middleware, wanted
 from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
 from perdure.uap.strategy_source import source_spec
 from perdure.upp.prices import PriceTable, find_price
-from perdure.upp.tools import Tool
+from perdure.upp.tools import Tool, approval_name, effect_name
 
 if TYPE_CHECKING:
     from perdure.uap.agent import Agent
@@ -51,11 +51,12 @@ def _strategy_spec(agent: Agent) -> StrategySpec:
 def _tool_spec(tool: Tool, root: str) -> ToolSpec:
     return ToolSpec(
         name=tool.name,
-        effect=tool.effect.value,
+        effect=effect_name(tool),
         timeout_s=tool.timeout.total_seconds() if tool.timeout else None,
         sequential=tool.sequential,
         agent=f"{root}/{tool.name}" if isinstance(tool, AgentTool) else "",
         sandboxed=isinstance(tool, AgentTool) and bool(_strategy_spec(tool.agent).source),
+        approval=approval_name(tool),
     )
 
 

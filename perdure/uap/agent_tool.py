@@ -43,6 +43,8 @@ class AgentTool(Tool):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", self._run)
+        if self.approval is not None:
+            raise InvalidInput(f"sub-agent {self.name!r} takes no approval; give it to the tools that it calls")
         Tool.__post_init__(self)  # super() does not work in a dataclass with slots
 
     async def _run(self, arguments: JSONObject, context: ToolContext) -> JSONValue:

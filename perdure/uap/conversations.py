@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perdure.errors import InvalidInput
-from perdure.uap.active_session import current_run
 from perdure.uap.agent import Agent
+from perdure.uap.kept_queries import QueryKeeper, keeper_of
 from perdure.uap.open_calls import sendable_history
-from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import Message, UserMessage
 from perdure.upp.thread import Thread
 from perdure.upp.turn import Turn
 
 if TYPE_CHECKING:
     from perdure.uap.session import Session
-
-QUERIES = "queries"
 
 
 async def ask(agent: Agent, input: str | Message, thread: Thread | None = None) -> Turn:
@@ -45,9 +41,9 @@ class QueryResult:
         thread: the query's own; all results of one query share it.
     """
 
-    def __init__(self, agent: Agent, turn: Turn, thread: Thread, session: Session | None = None) -> None:
+    def __init__(self, agent: Agent, turn: Turn, thread: Thread, keeper: QueryKeeper | None = None) -> None:
         self._agent = agent
-        self._session = session
+        self._keeper = keeper
         self.turn = turn
         self.thread = thread
 
@@ -64,7 +60,7 @@ class QueryResult:
         Raises:
             Exception: what `Agent.run` raises; the thread is as it was.
         """
-        return await _query_in(self.thread, self._agent, input, self._session)
+        return await _query_in(self.thread, self._agent, input, self._keeper)
 
 
 setattr(QueryResult, "continue", QueryResult.continue_)
@@ -81,24 +77,13 @@ async def query(agent: Agent, input: str | Message, *, session: Session | None =
     Raises:
         Exception: what `Agent.run` raises.
     """
-    run = current_run()
-    kept_by = run.session if session is None and run is not None else session
-    return await _query_in(Thread(), agent, input, kept_by)
+    return await _query_in(Thread(), agent, input, keeper_of(session))
 
 
-async def _query_in(thread: Thread, agent: Agent, input: str | Message, session: Session | None) -> QueryResult:
-    if session is not None:
-        await session.refresh()  # so that what is kept already is known, and stays
-        _kept_queries(session)
+async def _query_in(thread: Thread, agent: Agent, input: str | Message, keeper: QueryKeeper | None) -> QueryResult:
+    if keeper is not None:
+        await keeper.check()
     turn = await ask(agent, input, thread)
-    if session is not None:
-        _kept_queries(session)[thread.id] = thread.to_json()
-    return QueryResult(agent, turn, thread, session)
-
-
-def _kept_queries(session: Session) -> JSONObject:
-    """The session's queries by thread id, for writing. Raises InvalidInput."""
-    kept: JSONValue = session.metadata.setdefault(QUERIES, {})
-    if not isinstance(kept, dict):
-        raise InvalidInput(f"{QUERIES!r} in the session's metadata must be an object: query keeps its threads there")
-    return kept
+    if keeper is not None:
+        await keeper.keep(thread)
+    return QueryResult(agent, turn, thread, keeper)

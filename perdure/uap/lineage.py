@@ -17,11 +17,13 @@ from perdure.uap.agent_stream import AgentStreamEvent
 from perdure.uap.child_options import check_cost
 from perdure.uap.ids import new_id
 from perdure.uap.inheritance import check_level, deepest, inherit, label_of
+from perdure.uap.middleware_usage import MiddlewareUsage
 from perdure.uap.options import RunOptions
 from perdure.uap.state import ExecutionState
 from perdure.uap.usage_by_agent import UsageByAgent, sum_by_agent, usage_since
 from perdure.upp.event_flow import Flow
 from perdure.upp.json_value import JSONObject
+from perdure.upp.prices import PriceTable
 from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Lineage:
         sink: where they go; None if they are not wanted.
         top: depth of the run whose stream the sink is.
         error: what the agent's middleware raised when it was told of a sub-agent; the run must fail with it.
+        around: what its middleware's own model calls used.
     """
 
     agent: Agent
@@ -62,6 +65,7 @@ class Lineage:
     sink: Flow[AgentStreamEvent] | None = None
     top: int = 0
     error: Exception | None = None
+    around: MiddlewareUsage = field(default_factory=MiddlewareUsage)
     _over: bool = False
     _state: ExecutionState | None = None
     _before: TokenUsage = field(default_factory=empty_usage)
@@ -94,7 +98,19 @@ class Lineage:
         if self._used is not None:
             return dict(self._used)
         used = empty_usage() if self._state is None else usage_since(self._before, self._state.usage)
-        return sum_by_agent([{"/".join(self.path): used}, *(child.usage() for child in self._children)])
+        path = "/".join(self.path)
+        return sum_by_agent([{path: used}, self.around.by_path(path), *(child.usage() for child in self._children)])
+
+    def count_around(self, prices: PriceTable) -> MiddlewareUsage:
+        """Count what the run's middleware will use by model calls of its own, also for the runs that it is part of."""
+
+        def told(usage: TokenUsage) -> None:
+            for run in self.up():
+                if run.context is not None:
+                    run.context.spent = run.context.spent.after_usage(usage)
+
+        self.around = MiddlewareUsage(prices, told)
+        return self.around
 
     def spent(self) -> Decimal | None:
         """What that cost; None if a model call's cost is not known."""
@@ -116,7 +132,7 @@ class Lineage:
         """
         self.check_error()
         for run in (self, *self.up()):
-            if run.options.max_cost is not None and run._children:
+            if run.options.max_cost is not None and (run._children or run.around.by_name):
                 check_cost(run.options.max_cost, run.spent(), run.turn)
 
     def end(self) -> None:

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from perdure.errors import StrategyError
 from perdure.uap.agent_stream import UAPEvent, UAPEventType
+from perdure.uap.middleware_usage import MiddlewareUsage
 from perdure.uap.spent import Spent
 from perdure.uap.user_call import call_user
 from perdure.upp.messages import Message
+from perdure.upp.provider import BoundLLMModel
 from perdure.upp.tool_use import settle
 from perdure.upp.turn import Turn
+from perdure.upp.usage import TokenUsage
 
 if TYPE_CHECKING:
     from perdure.uap.agent import Agent
@@ -42,7 +45,8 @@ class MiddlewareContext:
             the model sees. The caller's list or thread, and a session's, stay as they are.
         metadata: the request's, for middleware to keep things in; JSON, so that it outlives a process.
         session: the session, if the run is within one.
-        spent: what the run has spent so far; kept by `tell`.
+        spent: what the run has spent so far; kept by `tell` and `count`.
+        used: what of it middleware has spent; kept by `count`.
     """
 
     agent: Agent
@@ -51,9 +55,20 @@ class MiddlewareContext:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     session: RunSession | None = None
     spent: Spent = field(default_factory=Spent)
+    used: MiddlewareUsage = field(default_factory=MiddlewareUsage)
 
     def __post_init__(self) -> None:
         self.history = list(self.history)
+
+    def count(self, middleware: str, model: BoundLLMModel, usage: TokenUsage) -> None:
+        """Count what a middleware's `before` hook used of a model of its own, as part of what the run uses.
+
+        Args:
+            middleware: its name.
+            model: the model.
+            usage: of one model call or several.
+        """
+        self.spent = self.spent.after_usage(self.used.add(middleware, model, usage))
 
 
 class Middleware:

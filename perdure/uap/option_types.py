@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from perdure.uap.agent import Agent, NamedStrategy
+from perdure.uap.agent import Agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.middleware import Middleware

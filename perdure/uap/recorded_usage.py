@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from perdure.upp.usage import TokenUsage, aggregate_usage
@@ -24,3 +25,18 @@ def join_usage(left: Mapping[str, dict[str, Any]], right: Mapping[str, dict[str,
     for path, usage in right.items():
         joined[path] = plain_usage(total_usage([joined[path], usage])) if path in joined else dict(usage)
     return joined
+
+
+def less_usage(
+    whole: Mapping[str, Mapping[str, Any]], part: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """What is left of one without the other, which is part of it, by agent path. The database's is `less_usages_v1`."""
+    return {path: _less(usage, part.get(path, {})) for path, usage in whole.items()}
+
+
+def _less(whole: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value - part.get(name, 0) for name, value in whole.items() if name != "cost"}
+    left: dict[str, Any] = {name: value for name, value in rest.items() if value}
+    if "cost" in whole:
+        left["cost"] = format((Decimal(whole["cost"]) - Decimal(part.get("cost", 0))).normalize(), "f")
+    return left

@@ -98,9 +98,5 @@ def _client_tool(declared: JSONObject) -> Tool:
         name=str(declared["name"]),
         description=str(declared.get("description", "")),
         parameters=parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}},
-        run=_not_here,
+        run=None,
     )
-
-
-def _not_here(*_: object) -> None:
-    raise RuntimeError("a client-side tool has no function here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure.errors import InvalidInput, LimitExceeded
+from perdure.uap.child_options import check_cost
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import AgentSpec
 from perdure.uap.state import ExecutionState
@@ -38,7 +39,7 @@ def check_next_step(options: RunOptions, state: ExecutionState, run: str, used: 
         raise LimitExceeded(f"the run took {options.max_steps} steps, its limit", run_id=run, code="max_steps")
     if options.max_cost is None or state.cycles == 0:
         return
-    spent = (state.usage if used is None else used).cost
+    spent = state.usage.cost
     if spent is None:
         raise LimitExceeded(
             f"the run may cost {options.max_cost:f}, and the model's server does not say how many tokens it took",
@@ -47,3 +48,5 @@ def check_next_step(options: RunOptions, state: ExecutionState, run: str, used: 
         )
     if spent >= options.max_cost:
         raise LimitExceeded(f"the run cost {spent:f}, its limit is {options.max_cost:f}", run_id=run, code="max_cost")
+    if used is not None:
+        check_cost(options.max_cost, used.cost, run)

@@ -7,8 +7,8 @@ both are used alike. Source: UAP-1.0 sections 6 and 13.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from perdure.errors import InvalidInput
@@ -22,21 +22,19 @@ from perdure.uap.options import RunOptions
 from perdure.uap.persistence import PersistenceAdapter
 from perdure.uap.session_checkpoints import Checkpoint
 from perdure.uap.session_document import SessionDocument, read_session
+from perdure.uap.session_keeping import SessionKeeping
 from perdure.uap.session_options import Interval, SessionOptions
-from perdure.uap.session_place import place_turn, restored_place
-from perdure.uap.session_stream import CheckpointEvents, is_partial, relay, says_something
-from perdure.uap.session_view import SessionView
-from perdure.uap.session_watch import Keep, resuming_host, running_in, turn_checkpoint, watched
-from perdure.uap.thread_node import ThreadNode
+from perdure.uap.session_place import place_turn
+from perdure.uap.session_stream import CheckpointEvents, is_partial, relay
+from perdure.uap.session_watch import resuming_host, running_in
 from perdure.uap.thread_tree import ThreadTree
 from perdure.upp.event_flow import Flow
 from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import Message, UserMessage
-from perdure.upp.timestamp import format_timestamp, now
 from perdure.upp.turn import Turn
 
 
-class Session(SessionView):
+class Session(SessionKeeping):
     """An agent with a conversation that goes on. Made by `session(...)`. Source: UAP-1.0 section 6.1, Session.
 
     Runs come one after another; a second one waits. A run that fails leaves the threads as they were, and its
@@ -63,7 +61,7 @@ class Session(SessionView):
             here, run = resuming_host(), self._begin()
             history = sendable_history(self.thread_tree.history(), message)
             with self._counted(run), running_in(run, here):
-                turn = await here.run(self._agent_of(run), history, message, options or RunOptions())
+                turn = await here.run(self._followed(run), history, message, options or RunOptions())
             run.node.thread.append(turn)
             await self._finish(run, turn)
             return turn
@@ -212,53 +210,6 @@ class Session(SessionView):
 
     def _begin(self) -> SessionRun:
         return SessionRun(self, self.thread_tree.current, len(self.thread_tree.current.thread))
-
-    def _agent_of(self, run: SessionRun, keep: Keep | None = None) -> Agent:
-        return self.agent if self._interval is None else watched(run, self._interval, keep or self._keep)
-
-    @contextmanager
-    def _counted(self, run: SessionRun) -> Generator[None]:
-        """Count what the run uses, however it ends."""
-        try:
-            yield
-        finally:
-            self._usage.add(run.usage_by_agent)
-
-    def _resumable(self) -> Checkpoint:
-        checkpoint = self.current_checkpoint
-        if checkpoint is None or not checkpoint.spoken:
-            raise InvalidInput(f"session {self._id!r} has no checkpoint of a run; start one with run(input)")
-        return checkpoint
-
-    def _restore(self, checkpoint: Checkpoint) -> tuple[ThreadNode, int]:
-        node, older = restored_place(self.thread_tree, checkpoint)
-        self.thread_tree.checkout(node.id)
-        self._checkpoints.current = checkpoint
-        self._touch()
-        return node, older
-
-    async def _keep(self, checkpoint: Checkpoint) -> None:
-        self._checkpoints.add(checkpoint)
-        self._touch()
-        await self._saving.save_unasked()
-
-    async def _finish(self, run: SessionRun, turn: Turn) -> None:
-        if self._interval == "turn":
-            await self._keep(turn_checkpoint(run, turn))
-            return
-        self._checkpoints.finish(run, turn.messages)
-        self._touch()
-        await self._saving.save_unasked()
-
-    async def _leave(self, run: SessionRun, partial: Turn) -> None:
-        """Keep what an aborted run has said; from its last checkpoint it can still be gone on with."""
-        if says_something(partial):
-            run.node.thread.append(partial)
-            self._touch()
-            await self._saving.save_unasked()
-
-    def _touch(self) -> None:
-        self._updated_at = format_timestamp(now())
 
 
 def session(

@@ -24,6 +24,11 @@ class StrategySpec:
     source: str = ""
     resumable: bool = False
 
+    @property
+    def starts_over(self) -> bool:
+        """Whether each execution of a run carries it out from the beginning."""
+        return bool(self.source) and not self.resumable
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -31,11 +36,12 @@ class ToolSpec:
 
     Attributes:
         name: the tool's name.
-        effect: `none`, `idempotent`, `at_most_once` or `once`.
+        effect: `none`, `idempotent`, `at_most_once` or `once`; `client` of a tool that the client runs.
         timeout_s: seconds one call may take; None for no limit of its own.
         sequential: a barrier in its batch.
         agent: of a sub-agent: its path, the tool names from the root agent's name on, joined by `/`.
         sandboxed: of a sub-agent: its strategy is of the user's own, so its sessions run in the sandboxed twin.
+        approval: "human" if a person approves each call, "predicate" if a function of the arguments decides, else "".
     """
 
     name: str
@@ -44,6 +50,7 @@ class ToolSpec:
     sequential: bool = False
     agent: str = ""
     sandboxed: bool = False
+    approval: str = ""
 
 
 @dataclass(frozen=True, slots=True)

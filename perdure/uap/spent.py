@@ -41,7 +41,10 @@ class Spent:
 
     def after_child(self, data: Mapping[str, JSONValue]) -> Spent:
         """The sum after a `step_end` of a sub-agent: its tokens count, its steps are its own."""
-        usage = TokenUsage.from_json(data.get("usage") or {})
+        return self.after_usage(TokenUsage.from_json(data.get("usage") or {}))
+
+    def after_usage(self, usage: TokenUsage) -> Spent:
+        """The sum with model calls that are no step's of the run."""
         return replace(self, tokens=self.tokens + usage.total_tokens, cost=self._cost(usage))
 
     def _cost(self, usage: TokenUsage) -> Decimal | None:

@@ -97,7 +97,7 @@ from perdure.upp.tool_call import ToolCall, ToolExecution, ToolResult
 from perdure.upp.tool_choice import ToolChoice
 from perdure.upp.tool_loop import execute_tool
 from perdure.upp.tool_use import AfterCallResult, BeforeCallResult, ToolUseStrategy
-from perdure.upp.tools import Tool, ToolContext, ToolEffect
+from perdure.upp.tools import Tool, ToolContext, ToolEffect, client_tool
 from perdure.upp.turn import Turn
 from perdure.upp.usage import CycleUsage, TokenUsage, aggregate_usage, empty_usage
 
@@ -181,6 +181,7 @@ __all__ = [
     "WeightedKeys",
     "aggregate_usage",
     "block_from_json",
+    "client_tool",
     "content_block_start",
     "content_block_stop",
     "dumps",

@@ -48,7 +48,8 @@ def tool(
     effect: ToolEffect | EffectName = ToolEffect.AT_MOST_ONCE,
     timeout: float | timedelta | None = None,
     sequential: bool = False,
-    approval: ApprovalHandler | None = None,
+    approval: ApprovalHandler | Literal["human"] | None = None,
+    approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -62,7 +63,8 @@ def tool(
     effect: ToolEffect | EffectName = ToolEffect.AT_MOST_ONCE,
     timeout: float | timedelta | None = None,
     sequential: bool = False,
-    approval: ApprovalHandler | None = None,
+    approval: ApprovalHandler | Literal["human"] | None = None,
+    approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
 ) -> Any:
     """Makes a tool from a typed function, sync or async; used with or without arguments.
@@ -79,7 +81,9 @@ def tool(
         effect: what a second run of the same call would do; see ToolEffect.
         timeout: seconds or a timedelta; None means no limit.
         sequential: run alone among the calls of one message.
-        approval: takes the arguments as the model wrote them, says whether the call may run.
+        approval: "human" to have a person approve each call, or a function of the arguments as the model wrote them,
+            sync or async, that returns True (run it), False (do not) or "human" (a person decides).
+        approval_timeout: how long a person's approval is waited for; None means for ever.
         metadata: one object per provider name.
 
     Raises:
@@ -96,6 +100,7 @@ def tool(
             parameters=signature.schema,
             run=_make_run(target, signature),
             approval=approval,
+            approval_timeout=approval_timeout,
             metadata=metadata,
             effect=cast(ToolEffect, effect),
             timeout=_to_timedelta(timeout),

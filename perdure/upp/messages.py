@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +22,6 @@ from perdure.upp.content import (
     DocumentBlock,
     ImageBlock,
     ReasoningBlock,
-    StandsForBlock,
     TextBlock,
     UserContent,
     UserMedia,
@@ -30,12 +29,10 @@ from perdure.upp.content import (
     block_from_json,
 )
 from perdure.upp.json_field import invalid, read_list, read_object, read_optional_object, read_str
-from perdure.upp.json_value import JSONObject, JSONValue, jsonable
+from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.message_parts import Metadata, copy_metadata, to_blocks
 from perdure.upp.timestamp import format_timestamp, now, parse_timestamp, to_milliseconds
 from perdure.upp.tool_call import ToolCall, ToolResult
-
-Metadata = Mapping[str, Mapping[str, object]]
-"""A message's metadata by namespace: the provider's name, or an application's own."""
 
 
 class MessageRole(StrEnum):
@@ -116,7 +113,7 @@ class UserMessage(Message):
         metadata: Metadata | None = None,
     ) -> None:
         _set_common(self, id, timestamp, metadata)
-        object.__setattr__(self, "content", _to_blocks(content))
+        object.__setattr__(self, "content", to_blocks(content))
 
     def blocks(self) -> Sequence[ContentBlock]:
         return self.content
@@ -148,7 +145,7 @@ class AssistantMessage(Message):
         metadata: Metadata | None = None,
     ) -> None:
         _set_common(self, id, timestamp, metadata)
-        object.__setattr__(self, "content", _to_blocks(content))
+        object.__setattr__(self, "content", to_blocks(content))
         object.__setattr__(self, "tool_calls", None if tool_calls is None else list(tool_calls))
 
     @property
@@ -222,37 +219,7 @@ def message_from_json(value: JSONValue) -> UserMessage | AssistantMessage | Tool
 def _set_common(message: Message, id_: str | None, timestamp: datetime | None, metadata: Metadata | None) -> None:
     object.__setattr__(message, "id", str(uuid.uuid4()) if id_ is None else id_)
     object.__setattr__(message, "timestamp", now() if timestamp is None else to_milliseconds(timestamp))
-    object.__setattr__(message, "metadata", None if metadata is None else _copy_metadata(metadata))
-
-
-def _copy_metadata(metadata: Metadata) -> JSONValue:
-    try:
-        copied = jsonable(metadata)
-    except TypeError as error:
-        raise invalid("message metadata", str(error)) from error
-    namespaces = copied if isinstance(copied, dict) else {}
-    wrong = next((name for name, value in namespaces.items() if not isinstance(value, dict)), None)
-    if wrong is not None:
-        raise invalid("message metadata", f"the namespace {wrong!r} must be an object")
-    return copied
-
-
-def _to_blocks(content: object) -> list[ContentBlock]:
-    if isinstance(content, str | Mapping) or not isinstance(content, Iterable):
-        return [_to_block(cast(object, content))]
-    return [_to_block(item) for item in cast("Iterable[object]", content)]
-
-
-def _to_block(item: object) -> ContentBlock:
-    match item:
-        case str():
-            return TextBlock(item)
-        case _ if isinstance(item, ContentBlock):
-            return item
-        case StandsForBlock():
-            return _to_block(cast(object, item.to_block()))
-        case _:
-            raise invalid("message", f"content must be text or content blocks or media, got {type(item).__name__}")
+    object.__setattr__(message, "metadata", None if metadata is None else copy_metadata(metadata))
 
 
 def _head(message: Message, content: Sequence[ContentBlock]) -> JSONObject:

@@ -10,7 +10,7 @@ import inspect
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import cast
@@ -20,11 +20,43 @@ from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 from perdure.upp.threads import run_in_daemon_thread
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_use import ToolUseStrategy, copy_arguments
-from perdure.upp.tools import Tool, ToolContext
+from perdure.upp.tools import HUMAN, Approval, Tool, ToolContext
 
 DENIED = "Tool execution denied by approval handler"
+NOBODY_TO_ASK = (
+    "Tool '{}' needs a person's approval, and only a durable run can wait for one. "
+    "Run the agent durably, or give it a ToolUseStrategy with on_approval."
+)
+CLIENT_RUNS_IT = "Tool '{}' is run by the client, and only a durable run can wait for its result."
 _SHOWN_CHARACTERS = 200
 _NO_HOOKS = ToolUseStrategy()
+
+
+class ApprovalNeeded(Exception):
+    """A person has to approve a call before it may run.
+
+    Attributes:
+        arguments: what it would be called with.
+    """
+
+    def __init__(self, arguments: JSONObject) -> None:
+        super().__init__("a person has to approve this call")
+        self.arguments = arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCall:
+    """A call that may run.
+
+    Attributes:
+        tool: which has a function here.
+        call: with the arguments that count, an object.
+        approved: True if the call was approved, None if nobody was asked.
+    """
+
+    tool: Tool
+    call: ToolCall
+    approved: bool | None
 
 
 async def execute_tool(
@@ -48,8 +80,29 @@ async def execute_tool(
         asyncio.CancelledError: the caller was cancelled; a sync function then runs on, abandoned.
         KeyboardInterrupt: it propagates too.
     """
+    ready = await prepare_call(tool, call, strategy)
+    return ready if isinstance(ready, ToolExecution) else await run_prepared(ready, context, strategy)
+
+
+async def prepare_call(
+    tool: Tool | None, call: ToolCall, strategy: ToolUseStrategy | None = None, *, can_wait: bool = False
+) -> ReadyCall | ToolExecution:
+    """Returns the call as it is to be run, or the record of one that is not: all that comes before the tool itself.
+
+    Args:
+        tool: None if no tool has the called name.
+        call: what the model wrote.
+        strategy: see `execute_tool`.
+        can_wait: the caller can wait for a person; what was approved then goes to `run_prepared`.
+
+    Raises:
+        ApprovalNeeded: a person has to approve the call, and `can_wait`.
+        Exception: as `execute_tool`.
+    """
     if tool is None:
         return _failed(call, f"Tool '{call.tool_name}' not found")
+    if tool.run is None:
+        return _failed(call, CLIENT_RUNS_IT.format(tool.name))
     if not isinstance(call.arguments, dict):
         return _failed(call, _not_an_object(call))
     try:
@@ -65,20 +118,46 @@ async def execute_tool(
     if arguments is not given:
         call = replace(call, arguments=arguments)
     approved = await request_approval(tool, arguments)
+    if approved == HUMAN:
+        if can_wait:
+            raise ApprovalNeeded(arguments)
+        approved = await hooks.approve(tool, arguments)
+        if approved is None:
+            return _failed(call, NOBODY_TO_ASK.format(tool.name), approved=False)
     if approved is False:
         return _failed(call, DENIED, approved=False)
-    return await _run(tool, call, context, approved, hooks)
+    return ReadyCall(tool, call, approved)
 
 
-async def request_approval(tool: Tool, arguments: JSONObject) -> bool | None:
-    """Returns the approval handler's answer, or None if the tool has no handler.
+async def run_prepared(
+    ready: ReadyCall, context: ToolContext, strategy: ToolUseStrategy | None = None
+) -> ToolExecution:
+    """Returns the record of a call that may run, with the arguments that it has now; nobody is asked again.
 
     Raises:
+        Exception: what the on_error hook raised.
+        asyncio.CancelledError: the caller was cancelled.
+    """
+    return await _run(ready.tool, ready.call, context, ready.approved, strategy or _NO_HOOKS)
+
+
+async def request_approval(tool: Tool, arguments: JSONObject) -> Approval | None:
+    """Returns the approval handler's answer, "human" if a person has to decide, or None if every call may run.
+
+    Raises:
+        TypeError: the handler returned a text that means nothing.
         Exception: what the handler raised.
     """
     if tool.approval is None:
         return None
-    return bool(await _call(f"Approval of tool '{tool.name}'", tool.approval, copy_arguments(arguments)))
+    if isinstance(tool.approval, str):
+        return HUMAN
+    answer = await _call(f"Approval of tool '{tool.name}'", tool.approval, copy_arguments(arguments))
+    if answer == HUMAN:
+        return HUMAN
+    if isinstance(answer, str):
+        raise TypeError(f"approval of tool '{tool.name}' returned {answer!r:.80}; it must be True, False or \"human\"")
+    return bool(answer)
 
 
 async def _run(
@@ -106,6 +185,7 @@ async def _call_tool(tool: Tool, arguments: JSONObject, context: ToolContext) ->
         TimeoutError: the tool's time is over.
         Exception: what the tool raised.
     """
+    assert tool.run is not None, "a tool that the client runs is not called here"
     given = (copy_arguments(arguments), context) if tool.takes_context else (copy_arguments(arguments),)
     try:
         return await run_with_deadline(_call(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)

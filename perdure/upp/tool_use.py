@@ -46,6 +46,7 @@ class AfterCallResult:
 
 BeforeCallDecision: TypeAlias = bool | BeforeCallResult
 
+OnApproval: TypeAlias = Callable[[Tool, JSONObject], bool | Awaitable[bool]]
 OnToolCall: TypeAlias = Callable[[Tool, JSONObject], object]
 OnBeforeCall: TypeAlias = Callable[[Tool, JSONObject], BeforeCallDecision | Awaitable[BeforeCallDecision]]
 OnAfterCall: TypeAlias = Callable[[Tool, JSONObject, Any], AfterCallResult | Awaitable[AfterCallResult | None] | None]
@@ -65,6 +66,9 @@ class ToolUseStrategy:
         on_tool_call: the model asked for a call; if it raises, the model gets an error result.
         on_before_call: decides on the call before its approval: False or a `BeforeCallResult`. If it raises, the
             model gets an error result.
+        on_approval: decides in a person's place on a call whose approval is "human", where nobody can be waited for;
+            durable runs wait for a person instead. Without it such a call is an error result. What it raises ends the
+            inference.
         on_after_call: may replace what the tool returned, which need not be JSON yet; if it raises, the call failed.
         on_error: the call failed or was skipped; not called for a denial. What it raises ends the inference.
         on_max_iterations: the limit was met; gets the limit, before the inference fails.
@@ -79,6 +83,7 @@ class ToolUseStrategy:
     on_after_call: OnAfterCall | None = None
     on_error: OnToolError | None = None
     on_max_iterations: OnMaxIterations | None = None
+    on_approval: OnApproval | None = None
 
     def __post_init__(self) -> None:
         given = cast(object, self.max_iterations)
@@ -103,6 +108,12 @@ class ToolUseStrategy:
         if not isinstance(decision, BeforeCallResult) or decision.params is None:
             return arguments
         return _replacement(tool, decision.params)
+
+    async def approve(self, tool: Tool, arguments: JSONObject) -> bool | None:
+        """Returns what the approval hook decided; None if there is no such hook. Raises what the hook raised."""
+        if self.on_approval is None:
+            return None
+        return bool(await settle(self.on_approval(tool, copy_arguments(arguments))))
 
     async def after(self, tool: Tool, arguments: JSONObject, value: object) -> object:
         """Returns the value that counts: the tool's, or the hook's. Raises what the hook raised."""

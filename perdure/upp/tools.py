@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from perdure.errors import InvalidInput
 from perdure.upp.json_schema import check_schema
@@ -16,7 +16,14 @@ from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What every provider accepts as a tool's name."""
 
-ApprovalHandler: TypeAlias = Callable[[JSONObject], bool | Awaitable[bool]]
+HUMAN: Final = "human"
+"""The approval that a person gives."""
+
+CLIENT: Final = "client"
+"""What stands for the effect of a tool that the client runs."""
+
+Approval: TypeAlias = bool | Literal["human"]
+ApprovalHandler: TypeAlias = Callable[[JSONObject], Approval | Awaitable[Approval]]
 
 
 class ToolEffect(StrEnum):
@@ -56,30 +63,38 @@ class Tool:
         name: unique among the tools of one agent; 1 to 64 of letters, digits, `_` and `-`.
         parameters: a JSON Schema of type object, sent to the model as it is.
         run: takes the arguments as one object, and after it the ToolContext if `takes_context`; sync functions run
-            on a daemon thread; the value must be JSON or something that `jsonable` turns into it.
-        approval: takes the arguments and says whether the call may run; None means that every call may.
+            on a daemon thread; the value must be JSON or something that `jsonable` turns into it. None for a tool
+            that the client runs: a durable run waits for its result.
+        approval: "human": a person approves each call; a durable run waits for that. Or a function of the arguments
+            that says whether the call may run: True, False, or "human" where a person is to decide. None means that
+            every call may.
         metadata: one object per provider name.
         effect: what a second run would do.
-        timeout: for `run` alone, not for the approval; None means no limit.
+        timeout: for `run` alone, not for the approval; None means no limit. Of a tool that the client runs: how long
+            its result is waited for.
         sequential: the call is a barrier among the calls of its message.
         takes_context: whether `run` takes a ToolContext.
+        approval_timeout: how long a person's approval is waited for; then the model is told that there was none. None
+            means for ever.
 
     Raises:
-        InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect or the timeout cannot be used.
+        InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect, the approval or a timeout cannot be
+            used.
 
-    Source: UPP-1.2, Tool; effect, timeout, sequential and takes_context are Perdure's.
+    Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential and takes_context are Perdure's.
     """
 
     name: str
     description: str
     parameters: JSONObject
-    run: Callable[..., object]
-    approval: ApprovalHandler | None = None
+    run: Callable[..., object] | None
+    approval: ApprovalHandler | Literal["human"] | None = None
     metadata: dict[str, JSONObject] | None = None
     effect: ToolEffect = ToolEffect.AT_MOST_ONCE
     timeout: timedelta | None = None
     sequential: bool = False
     takes_context: bool = False
+    approval_timeout: timedelta | None = None
 
     def __post_init__(self) -> None:
         if TOOL_NAME.fullmatch(self.name) is None:
@@ -87,13 +102,26 @@ class Tool:
         if self.effect not in tuple(ToolEffect):
             raise InvalidInput(f"tool '{self.name}': effect {self.effect!r} must be one of {', '.join(ToolEffect)}")
         object.__setattr__(self, "effect", ToolEffect(self.effect))
-        if self.timeout is not None and not _is_positive(self.timeout):
-            raise InvalidInput(f"tool '{self.name}': timeout {self.timeout!r} must be a timedelta above zero")
+        for name, timeout in (("timeout", self.timeout), ("approval_timeout", self.approval_timeout)):
+            if timeout is not None and not _is_positive(timeout):
+                raise InvalidInput(f"tool '{self.name}': {name} {timeout!r} must be a timedelta above zero")
+        self._check_approval()
         if self.parameters.get("type") != "object":
             raise InvalidInput(f"tool '{self.name}': parameters must be a JSON Schema of type 'object'")
         for field in ("parameters", "metadata"):
             object.__setattr__(self, field, self._to_json(field))
         check_schema(self.parameters, f"tool '{self.name}'")
+
+    def _check_approval(self) -> None:
+        approval = cast(object, self.approval)
+        if approval is not None and approval != HUMAN and not callable(approval):
+            raise InvalidInput(
+                f"tool '{self.name}': approval {approval!r} must be \"human\" or a function of the arguments"
+            )
+        if self.approval_timeout is not None and self.approval is None:
+            raise InvalidInput(f"tool '{self.name}': approval_timeout needs an approval, such as approval=\"human\"")
+        if self.run is None and self.approval is not None:
+            raise InvalidInput(f"tool '{self.name}' is run by the client, which may ask a person; leave approval out")
 
     def _to_json(self, field: str) -> JSONValue:
         """Returns a copy of a field; it is sent to providers, so it must be JSON from the start."""
@@ -105,3 +133,33 @@ class Tool:
 
 def _is_positive(timeout: object) -> bool:
     return isinstance(timeout, timedelta) and timeout > timedelta(0)
+
+
+def client_tool(
+    name: str, description: str, parameters: JSONObject | None = None, *, timeout: timedelta | None = None
+) -> Tool:
+    """A tool that the client runs: the model sees it like any other, and a durable run waits for its result.
+
+    Args:
+        name: what the model calls it.
+        description: for the model.
+        parameters: a JSON Schema of type object; by default the tool takes none.
+        timeout: how long the result is waited for; then the model is told that none came. None means for ever.
+
+    Raises:
+        InvalidInput: as `Tool`.
+    """
+    schema: JSONObject = {"type": "object", "properties": {}} if parameters is None else parameters
+    return Tool(name, description, schema, run=None, timeout=timeout)
+
+
+def effect_name(tool: Tool) -> str:
+    """The tool's effect as rows and specs hold it; "client" if the client runs it."""
+    return CLIENT if tool.run is None else tool.effect.value
+
+
+def approval_name(tool: Tool) -> str:
+    """Who approves its calls, as specs hold it: "human", "predicate", or "" for nobody."""
+    if tool.approval is None:
+        return ""
+    return HUMAN if tool.approval == HUMAN else "predicate"

@@ -35,6 +35,7 @@ from perdure.activities.keep_turn import KeepTurn
 from perdure.activities.read_history import ReadHistory
 from perdure.activities.record import Record
 from perdure.activities.services import Services
+from perdure.activities.take_steers import TakeSteers
 from perdure.errors import PerdureError, ServerError, UnknownAgent
 from perdure.store.database import is_away
 from perdure.workflows.sandboxed import SandboxedSessionWorkflow
@@ -124,6 +125,7 @@ def _activities(services: Services) -> dict[str, Callable[..., Any]]:
         contracts.KEEP_TURN: KeepTurn(services).keep_turn,
         contracts.RECORD: Record(services).record,
         contracts.END_RUN: EndRun(services).end_run,
+        contracts.TAKE_STEERS: TakeSteers(services).take_steers,
     }
     missing = [name for name in contracts.ACTIVITIES if name not in served]
     if missing:

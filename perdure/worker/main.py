@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -30,6 +29,7 @@ from perdure.store.messages import MessageCache
 from perdure.uap.app import App
 from perdure.uap.spec import Limits
 from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
+from perdure.worker.deadline import leave_after
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         for agent in app
     ]
     await register_agents(database, settings.tenant, rows)
-    sweep = asyncio.create_task(Sweep(client, database).run(), name="sweep")
+    sweep = asyncio.create_task(Sweep(client, database, fold_after=settings.fold_after).run(), name="sweep")
     async with worker:
         try:
             yield worker
@@ -138,16 +138,3 @@ def _say(line: str) -> None:
     """Tell whoever started the worker; what it says is for people, its log is for programs."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
-
-
-def leave_after(patience: timedelta) -> None:
-    """End the process after `patience` come what may: a tool's thread or a lost server must not keep it alive."""
-    loop = asyncio.get_running_loop()
-    loop.call_later(patience.total_seconds(), _leave)
-
-
-def _leave() -> None:
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)

@@ -29,6 +29,8 @@ from perdure.activities.contracts import (
     RecordInput,
     RecordResult,
     SessionInput,
+    TakeSteersInput,
+    TakeSteersResult,
 )
 from perdure.uap.session_key import SessionKey
 
@@ -47,41 +49,17 @@ _TASK_TIMEOUT = timedelta(seconds=5)
 
 def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
     """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout."""
-    return workflow.start_activity(
-        contracts.GENERATE,
-        call,
-        result_type=GenerateResult,
-        start_to_close_timeout=timedelta(seconds=timeout_s) + _MARGIN,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=timeout_s) + _MARGIN)
 
 
 def start_call_tool(call: CallToolInput) -> workflow.ActivityHandle[CallToolResult]:
     """Schedule a tool call; its own timeout is kept inside the activity, which then stores an error result."""
-    return workflow.start_activity(
-        contracts.CALL_TOOL,
-        call,
-        result_type=CallToolResult,
-        start_to_close_timeout=timedelta(seconds=call.timeout_s) + _MARGIN,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=call.timeout_s) + _MARGIN)
 
 
 def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
     """Schedule a lifecycle hook; a worker that dies in it calls it again."""
-    return workflow.start_activity(
-        contracts.CALL_USER,
-        call,
-        result_type=CallUserResult,
-        start_to_close_timeout=_HOOK_TIMEOUT,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.CALL_USER, call, CallUserResult, _HOOK_TIMEOUT)
 
 
 async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.ChildWorkflowHandle[Any, Any]:
@@ -102,46 +80,27 @@ async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.Chi
 
 def start_around(call: AroundInput) -> workflow.ActivityHandle[AroundResult]:
     """Schedule a call of a run's middleware; a worker that dies in it calls it again."""
-    return workflow.start_activity(
-        contracts.AROUND,
-        call,
-        result_type=AroundResult,
-        start_to_close_timeout=_HOOK_TIMEOUT,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.AROUND, call, AroundResult, _HOOK_TIMEOUT)
 
 
 def start_read_history(call: ReadHistoryInput) -> workflow.ActivityHandle[ReadHistoryResult]:
     """Schedule the reading of what is before a run."""
-    return workflow.start_activity(
-        contracts.READ_HISTORY,
-        call,
-        result_type=ReadHistoryResult,
-        start_to_close_timeout=_STORE_TIMEOUT,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.READ_HISTORY, call, ReadHistoryResult, _STORE_TIMEOUT)
 
 
 def start_keep_turn(call: KeepTurnInput) -> workflow.ActivityHandle[KeepTurnResult]:
     """Schedule the storing of the turn that a strategy of the user's own returned."""
-    return workflow.start_activity(
-        contracts.KEEP_TURN,
-        call,
-        result_type=KeepTurnResult,
-        start_to_close_timeout=_STORE_TIMEOUT,
-        heartbeat_timeout=_HEARTBEAT,
-        retry_policy=_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    return _start(contracts.KEEP_TURN, call, KeepTurnResult, _STORE_TIMEOUT)
 
 
 async def begin_run(call: BeginRunInput) -> BeginRunResult:
     """Take the next input."""
     return await _local(contracts.BEGIN_RUN, call, BeginRunResult)
+
+
+async def take_steers(call: TakeSteersInput) -> TakeSteersResult:
+    """Let inputs join the run."""
+    return await _local(contracts.TAKE_STEERS, call, TakeSteersResult)
 
 
 async def record(call: RecordInput) -> RecordResult:
@@ -152,6 +111,19 @@ async def record(call: RecordInput) -> RecordResult:
 async def end_run(call: EndRunInput) -> EndRunResult:
     """End the run."""
     return await _local(contracts.END_RUN, call, EndRunResult)
+
+
+def _start(name: str, call: object, result: type[T], timeout: timedelta) -> workflow.ActivityHandle[T]:
+    """An activity that is tried until it succeeds, and that when cancelled has its say before the workflow goes on."""
+    return workflow.start_activity(
+        name,
+        call,
+        result_type=result,
+        start_to_close_timeout=timeout,
+        heartbeat_timeout=_HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
 
 
 async def _local(name: str, call: object, result: type[T]) -> T:

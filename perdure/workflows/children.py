@@ -9,9 +9,12 @@ from datetime import timedelta
 
 from temporalio.exceptions import FailureError
 
+from perdure.activities.border import describe
 from perdure.activities.contracts import CallToolInput, CallToolResult, ParentLink, SessionInput
+from perdure.errors import LimitExceeded
 from perdure.uap.child_options import child_options
 from perdure.uap.ids import child_session_id
+from perdure.uap.options import RunOptions
 from perdure.uap.spec import ToolSpec
 from perdure.workflows import calls
 from perdure.workflows.in_hand import RunInHand
@@ -58,15 +61,29 @@ class ChildCalls:
     ) -> CallToolResult:
         run = self._run
         pause = _FIRST_PAUSE
+        options, refused = self._allowed()
+        if refused is not None:
+            refusal = dataclasses.replace(request, refused=describe(refused))
+            result = await self._take(refusal, call_id)
+            if result.kind != "elsewhere":  # else it is open already, with the options that it was opened with
+                return result
         while True:
             run.started.append(run.step.call_place(request.index))
-            await self._execute(child, request, spec)
+            await self._execute(child, request, spec, options)
             result = await self._take(request, call_id)
             if result.kind != "elsewhere":
                 return result
             # Its execution is another's, or was lost before its run had ended; then the next one goes on from its rows.
             await run.parking.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _allowed(self) -> tuple[RunOptions, LimitExceeded | None]:
+        """The options of a sub-agent's run, and why it may not begin."""
+        run = self._run
+        try:
+            return child_options(run.options, run.spent().cost), None
+        except LimitExceeded as error:
+            return run.options, error
 
     async def _take(self, request: CallToolInput, call_id: str) -> CallToolResult:
         result = await self._ask(request)
@@ -75,10 +92,9 @@ class ChildCalls:
         self._run.parking.check_cancelled()
         return result
 
-    async def _execute(self, child: OpenChild, request: CallToolInput, spec: ToolSpec) -> None:
+    async def _execute(self, child: OpenChild, request: CallToolInput, spec: ToolSpec, options: RunOptions) -> None:
         """Have the child's session open until its execution has ended, whichever way; at once if it is open already."""
         run = self._run
-        options = child_options(run.options, run.spent().cost)
         link = ParentLink(run.start.session, run.frame.run, request.message, request.index, options.to_json())
         start = SessionInput(run.start.tenant, request.child, spec.agent, parent=link)
         child.starting = True

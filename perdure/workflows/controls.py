@@ -72,6 +72,7 @@ class Controls:
     def ended(self) -> None:
         """No run is active."""
         self._run = None
+        self._signals.steered = False  # of the run that has ended; what waited for it is a run of its own
         self.cancel_ids, self.cancel_asked = [], False
 
     async def _handle(self, control: Control) -> None:
@@ -81,6 +82,8 @@ class Controls:
         self.paused = control.kind == contracts.PAUSE
         kind = "session.paused" if self.paused else "session.resumed"
         detail: JSONObject = {"control": control.id, "inFlight": self._run.in_flight if self._run else 0}
+        if self._run is not None and self._run.calls_in_flight:
+            detail["calls"] = self._run.calls_in_flight
         await self._recorder.note(f"signal:{control.number}", run_event(kind, detail), paused=self.paused)
         if self._run is not None:
             await self._run.tell_children(control.kind, control.id or str(control.number))

@@ -28,6 +28,8 @@ from perdure.workflows.model_calls import ModelCalls
 from perdure.workflows.outbox import Outbox
 from perdure.workflows.own_calls import OwnCalls
 from perdure.workflows.parking import Gate, Parking
+from perdure.workflows.signals import SignalBox
+from perdure.workflows.steering import Steering
 from perdure.workflows.step import Step, record_json, totals
 from perdure.workflows.tool_calls import ToolCalls
 from perdure.workflows.user_calls import UserCalls
@@ -51,6 +53,7 @@ class TemporalEffects:
         gate: Gate,
         outbox: Outbox,
         parking: Parking,
+        signals: SignalBox,
     ) -> None:
         """Go on from `progress`, or begin.
 
@@ -62,15 +65,16 @@ class TemporalEffects:
             gate: the session's word on pausing, cancelling and leaving.
             outbox: takes records.
             parking: holds and parks.
+            signals: says whether inputs may join the run.
         """
-        own = frame.spec.strategy
-        self.starts_over = bool(own.source) and not own.resumable
+        self.starts_over = frame.spec.strategy.starts_over
         if self.starts_over:
             progress, started = None, None
         self._run = RunInHand(start, frame, progress, started, outbox, parking)
         self._gate = gate
         self._user = UserCalls(self._run)
-        self._models = ModelCalls(self._run, self._user)
+        self._steering = Steering(self._run, signals)
+        self._models = ModelCalls(self._run, self._user, self._steering)
         self._tools = ToolCalls(self._run, self._user)
         self.own = OwnCalls(self._run, self._user, gate, self._reach_boundary, self._leave_if_due)
         self.boundary = self._run.begun
@@ -91,6 +95,11 @@ class TemporalEffects:
         return self._run.started
 
     @property
+    def steered(self) -> bool:
+        """Whether inputs have joined the run in the step in hand."""
+        return self._steering.joined
+
+    @property
     def open_answer(self) -> dict[str, Any] | None:
         """The model call that has given no answer yet."""
         return self._models.open_answer or next(iter(self.own.open_answers.values()), None)
@@ -101,9 +110,14 @@ class TemporalEffects:
         return self._run.in_flight
 
     @property
+    def calls_in_flight(self) -> list[JSONValue]:
+        """Which model and tool calls, and sub-agents, are in flight."""
+        return self._run.calls_in_flight
+
+    @property
     def usage_by_agent(self) -> dict[str, dict[str, Any]]:
-        """TokenUsage JSON of sub-agents so far, by agent path."""
-        return dict(self._run.usage_by_agent)
+        """TokenUsage JSON of sub-agents and of middleware so far, by agent path."""
+        return self._run.used_besides()
 
     def cancel_all(self) -> None:
         """Ask every activity in flight to stop; each stores what it has and returns."""
@@ -116,7 +130,7 @@ class TemporalEffects:
     async def start_step(self) -> int:
         """See `Effects.start_step`. Its event rides on the next activity."""
         run = self._run
-        check_next_step(run.options, run.state, self.frame.run, run.spent())
+        check_next_step(run.options, run.state, self.frame.run, run.used())
         run.parking.check_cancelled()
         await self._user.tell("step_start", run.state.step + 1)
         run.state.step += 1

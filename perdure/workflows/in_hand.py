@@ -17,6 +17,7 @@ from perdure.uap.options import RunOptions
 from perdure.uap.plan_steps import PlanStep
 from perdure.uap.recorded_usage import join_usage, total_usage
 from perdure.uap.state import ExecutionState
+from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import message_from_json
 from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 from perdure.workflows.open_child import OpenChild
@@ -42,6 +43,7 @@ class RunInHand:
         reasoning: ids of react's reasoning so far.
         sub_agents: sessions of finished sub-agents, by tool call id.
         usage_by_agent: TokenUsage JSON of sub-agents, by agent path.
+        around: TokenUsage JSON of model calls of its middleware's own, by `path#middleware`; told by each entering.
         children: sub-agents whose calls are open, by session.
         started: tool calls of the step in hand that this execution started.
         started_before: those that an execution before it did; None if it may be any.
@@ -70,11 +72,13 @@ class RunInHand:
         self.reasoning = list(begun.reasoning)
         self.sub_agents = dict(begun.sub_agents)
         self.usage_by_agent = dict(begun.usage_by_agent)
+        self.around: dict[str, dict[str, Any]] = {}
         self.children: dict[str, OpenChild] = {}
         self.started: list[int] = []
         self.started_before = started
         self.adopted_step = begun.step + 1 if frame.adopted else 0
         self._handles: list[asyncio.Future[Any]] = []
+        self._calls: dict[int, JSONObject] = {}
         self.state = ExecutionState(
             step=begun.step,
             messages=[message_from_json(frame.input)],
@@ -89,6 +93,12 @@ class RunInHand:
     def in_flight(self) -> int:
         """Activities and sub-agents in flight."""
         return len(self._handles) + sum(child.in_flight for child in self.children.values())
+
+    @property
+    def calls_in_flight(self) -> list[JSONValue]:
+        """Model and tool calls, and sub-agents, that are in flight."""
+        known = [self._calls[id(handle)] for handle in self._handles if id(handle) in self._calls]
+        return [*known, *({"kind": "agent", "session": child} for child in self.children)]
 
     def cancel_all(self) -> None:
         """Ask all that is in flight to stop; each stores what it has and returns."""
@@ -122,8 +132,16 @@ class RunInHand:
             self.begun = replace(self.begun, position=self.position)
 
     def spent(self) -> TokenUsage:
-        """What the run and its sub-agents have used so far."""
-        return aggregate_usage([self.state.usage, total_usage(self.usage_by_agent.values())])
+        """What the run, its sub-agents and its middleware have used so far."""
+        return aggregate_usage([self.state.usage, total_usage(self.used_besides().values())])
+
+    def used(self) -> TokenUsage | None:
+        """The same; None if its agent alone has used anything."""
+        return self.spent() if self.used_besides() else None
+
+    def used_besides(self) -> dict[str, dict[str, Any]]:
+        """TokenUsage JSON of what others than its agent have used for the run, by agent path."""
+        return join_usage(self.usage_by_agent, self.around)
 
     def progress(self) -> Progress:
         """Where the run stands after the step in hand."""
@@ -140,14 +158,23 @@ class RunInHand:
             usage_by_agent=dict(self.usage_by_agent),
         )
 
-    async def finish(self, handle: workflow.ActivityHandle[T], taken: Sequence[dict[str, Any]]) -> T:
+    async def finish(
+        self, handle: workflow.ActivityHandle[T], taken: Sequence[dict[str, Any]], call: JSONObject | None = None
+    ) -> T:
         """The result of an activity; the records that it took are pending again if it failed.
+
+        Args:
+            handle: of the activity.
+            taken: the records.
+            call: how it is told of while it is in flight; None if it is not.
 
         Raises:
             PerdureError: what it raised.
             asyncio.CancelledError: the run is to be cancelled.
         """
         self._handles.append(handle)
+        if call is not None:
+            self._calls[id(handle)] = call
         try:
             return await handle
         except ActivityError as error:
@@ -156,6 +183,7 @@ class RunInHand:
             raise from_failure(error) from error
         finally:
             self._handles.remove(handle)
+            self._calls.pop(id(handle), None)
 
     def check_kind(self, kind: str) -> None:
         """Raise what an activity's "gone" or "late" means."""

@@ -19,6 +19,7 @@ from perdure.upp.timestamp import format_timestamp, parse_timestamp
 from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 from perdure.workflows import calls
 from perdure.workflows.in_hand import RunInHand
+from perdure.workflows.steering import Steering
 from perdure.workflows.user_calls import UserCalls
 
 
@@ -30,10 +31,11 @@ class ModelCalls:
         data: what the last structured answer holds.
     """
 
-    def __init__(self, run: RunInHand, user: UserCalls) -> None:
-        """Call the model of the run's agent, and its hooks through `user`."""
+    def __init__(self, run: RunInHand, user: UserCalls, steering: Steering) -> None:
+        """Call the model of the run's agent, and its hooks through `user`; inputs join by `steering`."""
         self._run = run
         self._user = user
+        self._steering = steering
         self.open_answer: dict[str, Any] | None = None
         self.data: JSONValue = None
 
@@ -41,6 +43,7 @@ class ModelCalls:
         """See `Effects.generate`."""
         run = self._run
         await run.parking.hold()
+        await self._steering.take()
         step = run.step
         message = step.next_scaffold(run.frame.run) if ask.scaffold else step.next_answer(run.frame.run)
         told = _ask_input(ask, message)
@@ -63,7 +66,7 @@ class ModelCalls:
             ask=told,
         )
         handle = calls.start_generate(call, timeout_s=run.frame.spec.limits.model_timeout_s)
-        result = await run.finish(handle, call.pending)
+        result = await run.finish(handle, call.pending, {"kind": "model", "step": step.number})
         if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
             run.outbox.put_back(call.pending)
         answer = self._take(call, result)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from temporalio import workflow
 
-from perdure.activities.contracts import AskInput, GenerateInput, GenerateResult, KeepTurnInput, ReadHistoryInput
+from perdure.activities.contracts import KeepTurnInput, ReadHistoryInput
 from perdure.errors import StrategyError
-from perdure.uap.checkpoint import MessageMark
 from perdure.uap.hooks import Hook, HookCall, HookOutcome
 from perdure.uap.ids import derive_id
 from perdure.uap.own_effects import Answered, ModelView, OwnAsk, OwnEvent, Tell, ToolView, plain_metadata
@@ -21,33 +19,25 @@ from perdure.uap.spec import AgentSpec, ToolSpec
 from perdure.uap.state import ExecutionState
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, message_from_json
-from perdure.upp.stream import message_start, message_stop
 from perdure.upp.timestamp import format_timestamp
 from perdure.upp.tool_call import ToolExecution
 from perdure.upp.turn import Turn
-from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 from perdure.workflows import calls
-from perdure.workflows.answer_in_hand import AnswerInHand
 from perdure.workflows.in_hand import RunInHand
 from perdure.workflows.known_messages import KnownMessages
+from perdure.workflows.own_answers import START, STOP, OwnAnswers
 from perdure.workflows.own_hooks import own_hook
 from perdure.workflows.parking import Gate
 from perdure.workflows.step import Step
-from perdure.workflows.tool_calls import ToolCalls
 from perdure.workflows.user_calls import UserCalls
 
 _GRACE = timedelta(seconds=2)
 _BETWEEN = 1000
 """The first place of answers between a boundary and the next step: an execution that goes on there takes no earlier one."""
-_START, _STOP = message_start(), message_stop()
 
 
 class OwnCalls:
-    """`OwnEffects` of one run.
-
-    Attributes:
-        open_answers: model calls that have given no answer yet, by row id: id, position and step of each.
-    """
+    """`OwnEffects` of one run."""
 
     def __init__(
         self,
@@ -75,11 +65,14 @@ class OwnCalls:
         self._at_boundary = run.begun.step > 0
         self._input = run.frame.input
         self._known = KnownMessages()
-        self._steps: dict[int, int] = {}
-        self._hands: dict[str, Step] = {}
+        self._answers = OwnAnswers(run, user, self._known)
         self._stamps = 0
         self._told = 0
-        self.open_answers: dict[str, dict[str, Any]] = {}
+
+    @property
+    def open_answers(self) -> dict[str, dict[str, Any]]:
+        """Model calls that have given no answer yet, by row id: id, position and step of each."""
+        return self._answers.open
 
     @property
     def agent(self) -> AgentSpec:
@@ -134,94 +127,29 @@ class OwnCalls:
     # -- the model -------------------------------------------------------------------------------------------
 
     async def ask(self, ask: OwnAsk) -> Answered:
-        """See `OwnEffects.ask`. The places of the answer and of its results are taken before anything is awaited."""
-        run, whole = self._run, self._run.step
+        """See `OwnEffects.ask`."""
         self._at_boundary = False
-        room = sum(self._known.row_of(message) is None for message in ask.messages[len(ask.messages) - ask.inputs :])
-        hand = dataclasses.replace(whole, position=run.position + room)
-        message = hand.next_answer(run.frame.run)
-        whole.answers, whole.message, whole.results = hand.answers, hand.message, hand.results
-        self._steps[whole.number] = whole.answers
-        run.position = hand.position + 2
-        call = GenerateInput(
-            tenant=run.start.tenant,
-            session=run.start.session,
-            run=run.frame.run,
-            agent=run.frame.spec.name,
-            node=run.frame.node,
-            start=run.frame.start,
-            position=hand.position,
-            epoch=run.frame.epoch,
-            step=hand.number,
-            message=message,
-            results=hand.results,
-            adopted=run.frame.adopted,
-            ask=AskInput(view=self._known.items(ask.messages), quiet=self.streamed and ask.tell is None),
-        )
-        if ask.tell is not None:
-            await ask.tell(_START)
-        answered = await self._generate(call, hand, whole)
-        if ask.tell is not None:
-            await ask.tell(_STOP)
-        if answered.message.has_tool_calls:
-            await self._user.tell("action", hand.number, message)
-        return answered
-
-    async def _generate(self, call: GenerateInput, hand: Step, whole: Step) -> Answered:
-        run = self._run
-        await run.parking.hold()
-        call = dataclasses.replace(call, pending=run.outbox.take())
-        self.open_answers[call.message] = {"id": call.message, "position": call.position, "step": call.step}
-        handle = calls.start_generate(call, timeout_s=run.frame.spec.limits.model_timeout_s)
-        result = await run.finish(handle, call.pending)
-        if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
-            run.outbox.put_back(call.pending)
-        run.check_kind(result.kind)
-        if result.message is None:
-            raise asyncio.CancelledError
-        del self.open_answers[call.message]
-        return self._take(call, result, hand, whole)
-
-    def _take(self, call: GenerateInput, result: GenerateResult, hand: Step, whole: Step) -> Answered:
-        run, state = self._run, self._run.state
-        answer = cast(AssistantMessage, message_from_json(cast("dict[str, Any]", result.message)))
-        usage = TokenUsage.from_json(result.usage) if result.usage else empty_usage()
-        state.cycles += 1
-        state.usage = aggregate_usage([state.usage, usage])
-        whole.usage = aggregate_usage([whole.usage, usage])
-        whole.marks.append(MessageMark(call.message, result.sha256))
-        hand.args, hand.stored = list(result.args), result.stored
-        self._known.add_row(answer, call.message, call.position)
-        if not answer.has_tool_calls and run.position == call.position + 2:
-            run.position -= 1  # nobody has taken the place behind it
-        self._hands[call.message] = hand
-        run.parking.check_cancelled()
-        return Answered(answer, usage)
+        return await self._answers.ask(ask)
 
     async def call_answer_tools(
         self, answer: AssistantMessage, tell: Tell | None
     ) -> tuple[ToolResultMessage, list[ToolExecution]]:
         """See `OwnEffects.call_answer_tools`. Their events are in the log as they come."""
-        row = self._known.row_of(answer)
-        assert row is not None, "the answer to an ask"
-        hand, state = self._hands[row], self._run.state
-        results = await ToolCalls(AnswerInHand(self._run, hand), self._user).call_tools(answer)
-        self._known.add_row(results, hand.results, hand.position + 1)
-        return results, state.tool_executions[-len(answer.tool_calls or ()) :]
+        return await self._answers.call_tools(answer)
 
     # -- steps and hooks -------------------------------------------------------------------------------------
 
     async def open_step(self, number: int) -> None:
         """See `OwnEffects.open_step`. Its event rides on the next activity."""
         run = self._run
-        check_next_step(run.options, run.state, run.frame.run, run.spent())
+        check_next_step(run.options, run.state, run.frame.run, run.used())
         run.parking.check_cancelled()
         if self._resumable and self._at_boundary:
             await self._leave()
         self._at_boundary = False
         await self._user.tell("step_start", number)
         run.state.step = number
-        run.step = Step(number, position=run.position, answers=self._steps.get(number, 0))
+        run.step = Step(number, position=run.position, answers=self._answers.taken_in(number))
         run.outbox.add({"k": "step", "step": number})
 
     async def close_step(self, number: int, state: ExecutionState) -> None:
@@ -254,7 +182,7 @@ class OwnCalls:
 
     async def tell(self, event: OwnEvent) -> None:
         """See `OwnEffects.tell`. What `llm.stream` yields is in the log already."""
-        if event.upp is _START or event.upp is _STOP:
+        if event.upp is START or event.upp is STOP:
             return
         self._told += 1
         row: JSONObject = {"n": self._told}

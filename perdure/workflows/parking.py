@@ -14,6 +14,8 @@ from perdure.upp.json_value import JSONObject
 from perdure.workflows.outbox import Recorder
 
 PAUSED = "paused"
+_CLOCKS = timedelta(milliseconds=50)
+"""So much later than the store expects it a wait counts as expired: the store's clock decides."""
 
 
 class Gate(Protocol):
@@ -103,15 +105,25 @@ class Parking:
             return
         self.check_cancelled()
 
-    async def wait_for_answer(self, wait: dict[str, Any]) -> None:
-        """Open a wait and return once it is answered."""
+    async def wait_for_answer(
+        self, wait: dict[str, Any], *, expires_s: float | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Open a wait and return once it is answered.
+
+        Args:
+            wait: the wait.
+            expires_s: seconds after which it has answered itself; None for never.
+            stopped: nobody waits for the answer any more.
+        """
         opened: list[str] = []
 
         def answered() -> bool:
             return bool(opened) and self._gate.answered(opened[0])
 
-        await self._park(str(wait["kind"]), answered, wait=wait, opened=opened)
-        self._gate.use_answer(opened[0])
+        limit = None if expires_s is None else timedelta(seconds=expires_s) + _CLOCKS
+        await self._park(str(wait["kind"]), lambda: answered() or stopped(), wait=wait, opened=opened, limit=limit)
+        if answered():
+            self._gate.use_answer(opened[0])
 
     async def _park(
         self,
@@ -120,6 +132,7 @@ class Parking:
         *,
         wait: dict[str, Any] | None = None,
         opened: list[str] | None = None,
+        limit: timedelta | None = None,
     ) -> None:
         name = self._name(str(wait["id"]) if wait else reason)
         detail: JSONObject = {"reason": reason}
@@ -131,7 +144,7 @@ class Parking:
             if opened is not None and ident is not None:
                 opened.append(ident)
                 detail["wait"] = ident
-            await self._until(lambda: ready() or self._gate.cancelled)
+            await self._until(lambda: ready() or self._gate.cancelled, limit)
         finally:
             self._details = [item for item in self._details if item is not detail]
         self.check_cancelled()
@@ -143,9 +156,18 @@ class Parking:
         self._count[about] = self._count.get(about, 0) + 1
         return f"{self._run}:{about}:{self._count[about]}"
 
-    async def _until(self, ready: Callable[[], bool]) -> None:
-        """Wait; meanwhile the execution may continue as new, and whatever waits here will wait again there."""
+    async def _until(self, ready: Callable[[], bool], limit: timedelta | None = None) -> None:
+        """Wait, at most so long; meanwhile the execution may continue as new, and whatever waits here waits again there."""
+        end = None if limit is None else workflow.now() + limit
         while not ready():
-            await workflow.wait_condition(lambda: ready() or (self._gate.due_to_leave() and not self._gate.busy))
+            left = None if end is None else end - workflow.now()
+            if left is not None and left <= timedelta(0):
+                return
+            try:
+                await workflow.wait_condition(
+                    lambda: ready() or (self._gate.due_to_leave() and not self._gate.busy), timeout=left
+                )
+            except TimeoutError:
+                return
             if not ready():
                 self._gate.leave()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -17,25 +17,24 @@ from temporalio.common import RawValue
 from temporalio.exceptions import FailureError
 
 from perdure.activities import contracts
-from perdure.activities.border import describe, from_failure, to_application_error
+from perdure.activities.border import to_application_error
 from perdure.activities.contracts import BeginRunInput, Carried, EndRunInput, RunFrame, SessionInput
-from perdure.errors import PerdureError, SessionGone, StrategyError
+from perdure.errors import SessionGone
 from perdure.uap.events import run_event
 from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.hooks import Hook
-from perdure.uap.ids import checkpoint_id
 from perdure.uap.options import RunOptions
 from perdure.uap.run_limits import check_start
 from perdure.uap.spec import StrategySpec
-from perdure.uap.strategy import StrategyContext
 from perdure.upp.json_value import JSONObject
-from perdure.upp.messages import message_from_json
 from perdure.upp.timestamp import format_timestamp
 from perdure.workflows import calls, strategies
 from perdure.workflows.controls import Controls
 from perdure.workflows.effects import TemporalEffects
 from perdure.workflows.outbox import Outbox, Recorder
+from perdure.workflows.outcome import context_of, outcome_of
 from perdure.workflows.parking import Parking
+from perdure.workflows.shown_run import ShownRun
 from perdure.workflows.signals import SignalBox
 from perdure.workflows.step import totals
 
@@ -58,7 +57,7 @@ class SessionWorkflow:
         self._controls = Controls(self._signals, self._recorder, paused=self._carried.paused, holding=opens)
         self._effects: TemporalEffects | None = None
         self._parking: Parking | None = None
-        self._last: dict[str, Any] = {}
+        self._shown = ShownRun()
 
     @workflow.run
     async def run(self, start: SessionInput) -> None:
@@ -118,6 +117,7 @@ class SessionWorkflow:
             await self._controls.none_begun()
             return noted != self._signals.noted or self.busy
         self._controls.cancel_asked = begun.orphan
+        self._signals.steered = self._signals.steered or begun.steered
         for record in begun.pending:
             self._outbox.add(record)
         if begun.source is not None:
@@ -131,8 +131,9 @@ class SessionWorkflow:
     async def _one_run(self, frame: RunFrame, carried: Carried) -> None:
         self._parking = Parking(frame.run, self, self._recorder, carried.parked)
         self._effects = effects = TemporalEffects(
-            self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking
+            self._start, frame, carried.progress, carried.started, self, self._outbox, self._parking, self._signals
         )
+        self._shown.begun(effects, self._parking)
         await self._controls.begun(effects)
         status, error = await self._execute(effects, self._parking)
         ended = await calls.end_run(
@@ -154,19 +155,19 @@ class SessionWorkflow:
         )
         if ended.kind == "gone":
             raise SessionGone(f"session {self._start.session} is being deleted")
-        self._last = {**self._run_state(), "status": ended.status}
+        self._shown.ended(ended.status)
         self._effects, self._parking = None, None
         self._controls.ended()
 
     async def _execute(self, effects: TemporalEffects, parking: Parking) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
-        status, error = await self._outcome_of(effects.enter())
+        status, error = await outcome_of(effects.enter())
         if status == "completed":
-            status, error = await self._outcome_of(self._strategy(effects.frame, effects, parking))
+            status, error = await outcome_of(self._strategy(effects.frame, effects, parking))
             if status == "failed" and not self.cancelled:
-                status, error = await self._outcome_of(self._on_error(effects, error or {}))
+                status, error = await outcome_of(self._on_error(effects, error or {}))
         if effects.entered and status != "cancelled" and not self.cancelled:
-            status, error = await self._outcome_of(effects.leave(error))
+            status, error = await outcome_of(effects.leave(error))
         if status != "completed" and self.cancelled:
             return "cancelled", None
         return status, error
@@ -177,7 +178,7 @@ class SessionWorkflow:
             await parking.resume_carried()
             strategy = strategies.build(frame.spec.strategy, self.own_strategy(frame.spec.strategy))
             if effects.state.step == 0 or not await effects.is_over():
-                await strategy.execute(self._context(frame, effects))
+                await strategy.execute(context_of(frame, effects))
         await effects.call_hook(Hook.COMPLETE)
         return None
 
@@ -192,35 +193,6 @@ class SessionWorkflow:
             return error
         await effects.call_hook(Hook.COMPLETE)
         return None
-
-    @staticmethod
-    async def _outcome_of(work: Coroutine[Any, Any, dict[str, Any] | None]) -> tuple[str, dict[str, Any] | None]:
-        """What work comes to: completed, or failed with what it returned or raised, or cancelled."""
-        try:
-            error = await work
-        except SessionGone:
-            raise
-        except asyncio.CancelledError:
-            return "cancelled", None
-        except FailureError as failure:
-            return "failed", describe(from_failure(failure))
-        except PerdureError as failure:
-            return "failed", describe(failure)
-        except Exception as failure:  # noqa: BLE001 - whatever a strategy raises ends its run, typed
-            text = f"{type(failure).__name__}: {failure}"
-            return "failed", describe(StrategyError(text, code=type(failure).__name__))
-        return ("completed", None) if error is None else ("failed", error)
-
-    @staticmethod
-    def _context(frame: RunFrame, effects: TemporalEffects) -> StrategyContext:
-        return StrategyContext(
-            agent=frame.spec,
-            input=message_from_json(frame.input),
-            options=RunOptions.from_json(frame.options),
-            state=effects.state,
-            effects=effects,
-            own=effects.own,
-        )
 
     # -- what the run's effects ask --------------------------------------------------------------------------
 
@@ -275,6 +247,7 @@ class SessionWorkflow:
             started=effects.started if in_hand else None,
             parked=self._parking.details if self._parking else [],
             pending=self._outbox.pending,
+            steered=self._signals.steered or (in_hand and effects.steered),
         )
         workflow.continue_as_new(dataclasses.replace(self._start, carried=carried))
 
@@ -290,35 +263,15 @@ class SessionWorkflow:
     @workflow.query(name="status")
     def query_status(self) -> dict[str, Any]:
         """Run, status and step of the run that is open, or was the last of this execution."""
-        now = self._run_state() if self._effects else self._last
-        return {"session": self._start.session, "paused": self._controls.paused, "status": "idle", **now}
+        shown = {"session": self._start.session, "paused": self._controls.paused, "status": "idle"}
+        return {**shown, **self._shown.now}
 
     @workflow.query(name="state")
     def query_state(self) -> dict[str, Any]:
         """The small execution state at the last step boundary."""
-        if self._effects is None:
-            return dict(self._last.get("state", {}))
-        return self._state()
+        return dict(self._shown.now.get("state", {}))
 
     @workflow.query(name="checkpoints")
     def query_checkpoints(self) -> list[dict[str, Any]]:
         """Checkpoints of the open or last run, by id and step, oldest first."""
-        now = self._run_state() if self._effects else self._last
-        steps = range(1, int(now.get("checkpoint", 0)) + 1)
-        return [{"id": checkpoint_id(now["run"], step), "step": step} for step in steps]
-
-    def _run_state(self) -> dict[str, Any]:
-        assert self._effects is not None, "called while a run is open"
-        parked = self._parking.reason if self._parking else None
-        return {
-            "run": self._effects.frame.run,
-            "status": "parked" if parked else "running",
-            "parked": parked,
-            "step": self._effects.state.step,
-            "checkpoint": self._effects.boundary.step,
-            "state": self._state(),
-        }
-
-    def _state(self) -> dict[str, Any]:
-        assert self._effects is not None, "called while a run is open"
-        return dataclasses.asdict(self._effects.boundary)
+        return self._shown.checkpoints

@@ -10,7 +10,7 @@ from typing import cast
 from temporalio import workflow
 from temporalio.common import RawValue
 
-from perdure.activities.contracts import ANSWER, CANCEL, PAUSE, RESUME, WAKE, Carried
+from perdure.activities.contracts import ANSWER, CANCEL, PAUSE, RESUME, STEER, WAKE, Carried
 
 _SEEN = 200
 _UNREADABLE = 50
@@ -29,7 +29,11 @@ class Control:
 
 
 class SignalBox:
-    """Signals that wait to be handled, and the ids of those that were."""
+    """Signals that wait to be handled, and the ids of those that were.
+
+    Attributes:
+        steered: inputs may wait to join the run, or have joined it in the step that is to be done again.
+    """
 
     def __init__(self, carried: Carried) -> None:
         """Go on with what the execution before had noted."""
@@ -38,11 +42,15 @@ class SignalBox:
         self.unreadable: deque[tuple[int, str]] = deque()
         self.answered: list[str] = list(carried.answered)
         self.seen: list[str] = list(carried.seen)
+        self.steered = carried.steered
 
     def note(self, name: str, arguments: Sequence[RawValue]) -> None:
         """Take in one signal, whatever it holds."""
         self.noted += 1
         if name == WAKE:
+            return
+        if name == STEER:
+            self.steered = True
             return
         try:
             self._read(name, self._value(arguments))
@@ -70,7 +78,7 @@ class SignalBox:
                 self.answered = [*self.answered[-_SEEN:], wait]
             return
         if name not in (PAUSE, RESUME, CANCEL):
-            raise TypeError("no such signal; there are wake, pause, resume, cancel and answer")
+            raise TypeError("no such signal; there are wake, steer, pause, resume, cancel and answer")
         ident, run = value.get("id"), value.get("run")
         if not isinstance(ident, str | None) or not isinstance(run, str | None):
             raise TypeError("'id' and 'run' must be strings")

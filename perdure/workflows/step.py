@@ -81,8 +81,9 @@ def tool_execution(call: ToolCall, result: CallToolResult) -> ToolExecution:
     return ToolExecution(
         tool_name=call.tool_name,
         tool_call_id=call.tool_call_id,
-        arguments=call.arguments,
+        arguments=result.arguments if result.args_sha256 else call.arguments,
         result=result.result,
         is_error=result.is_error,
         duration_ms=result.duration_ms,
+        approved=result.approved,
     )

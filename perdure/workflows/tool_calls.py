@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
 
 from perdure.activities.contracts import CallToolInput, CallToolResult
+from perdure.errors import OutcomeUnknown
 from perdure.uap.checkpoint import MessageMark
 from perdure.uap.hooks import Hook
-from perdure.uap.ids import wait_id
+from perdure.uap.ids import child_session_id, wait_id
+from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
 from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolResult
@@ -23,6 +26,31 @@ from perdure.workflows.user_calls import UserCalls
 
 _FIRST_PAUSE = timedelta(milliseconds=200)
 _LONGEST_PAUSE = timedelta(seconds=5)
+
+
+class _Batch:
+    """The calls of one answer, until somebody stops the run because nobody knows what came of one of them."""
+
+    def __init__(self, cancel: Callable[[list[str]], None]) -> None:
+        self.error: OutcomeUnknown | None = None
+        self.children: list[str] = []
+        self._cancel = cancel
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no answer is waited for any more."""
+        return self.error is not None
+
+    def stop(self, error: OutcomeUnknown) -> None:
+        """Let the others go: what is parked wakes, sub-agents are cancelled, tools that run are waited for."""
+        if self.error is None:
+            self.error = error
+            self._cancel(self.children)
+
+    def check(self) -> None:
+        """Raise what stopped the run."""
+        if self.error is not None:
+            raise self.error
 
 
 class ToolCalls:
@@ -40,9 +68,14 @@ class ToolCalls:
             await self._user.hook(Hook.ACT)
         tool_calls = [dataclasses.replace(call) for call in message.tool_calls or ()]  # one may stand there twice
         places = {id(call): place for place, call in enumerate(tool_calls)}
+        batch = _Batch(self._cancel_children)
 
         async def run_one(call: ToolCall) -> CallToolResult:
-            return await self._call(places[id(call)], call)
+            try:
+                return await self._call(places[id(call)], call, batch)
+            except OutcomeUnknown as error:  # somebody stopped the run: nothing of the batch is waited for any more
+                batch.stop(error)
+                raise
 
         results = await execute_batch(tool_calls, run_one, self._is_sequential)
         answer = self._take(tool_calls, results)
@@ -67,7 +100,7 @@ class ToolCalls:
         spec = self._run.frame.spec.tool(call.tool_name)
         return spec is not None and spec.sequential
 
-    async def _call(self, index: int, call: ToolCall) -> CallToolResult:
+    async def _call(self, index: int, call: ToolCall, batch: _Batch) -> CallToolResult:
         run = self._run
         spec = run.frame.spec.tool(call.tool_name)
         request = CallToolInput(
@@ -82,20 +115,30 @@ class ToolCalls:
             effect=self._effect(call.tool_name),
             timeout_s=(spec.timeout_s if spec else None) or run.frame.spec.limits.tool_timeout_s,
             adopted=self._may_have_run(index),
+            approval=spec.approval if spec else "",
         )
         if spec is not None and spec.agent:
+            batch.children.append(child_session_id(request.message, index))
             return await self._children.call(request, spec, call.tool_call_id)
         result = await self._run_call(request)
         pause = _FIRST_PAUSE
         while result.kind in ("parked", "elsewhere"):
             if result.kind == "parked":
-                await run.parking.wait_for_answer(_wait(request, result, call))
+                await run.parking.wait_for_answer(
+                    _wait(request, result, call), expires_s=result.expires_s, stopped=lambda: batch.stopped
+                )
                 request = dataclasses.replace(request, adopted=True)
             else:  # not a retry of the activity: a second attempt would have to take the call for one that may have run
                 await run.parking.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
+            batch.check()
             result = await self._run_call(request)
         return result
+
+    def _cancel_children(self, sessions: list[str]) -> None:
+        for session in sessions:
+            if session in self._run.children:
+                self._run.children[session].cancel()
 
     def _may_have_run(self, index: int) -> bool:
         run = self._run
@@ -118,8 +161,9 @@ class ToolCalls:
     async def _ask(self, request: CallToolInput) -> CallToolResult:
         run = self._run
         request = dataclasses.replace(request, pending=run.outbox.take())
-        result = await run.finish(calls.start_call_tool(request), request.pending)
-        if result.kind == "elsewhere":
+        told: JSONObject = {"kind": "tool", "step": request.step, "index": request.index}
+        result = await run.finish(calls.start_call_tool(request), request.pending, told)
+        if result.kind in ("parked", "elsewhere"):
             run.outbox.put_back(request.pending)
         run.check_kind(result.kind)
         return result

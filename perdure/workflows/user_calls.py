@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from perdure.activities.border import from_description
 from perdure.activities.contracts import AroundInput, AroundResult, CallUserInput, CallUserResult, Progress
 from perdure.uap.hooks import Hook
+from perdure.uap.recorded_usage import join_usage
 from perdure.workflows import calls
 from perdure.workflows.in_hand import RunInHand
 from perdure.workflows.step import totals
@@ -67,6 +68,7 @@ class UserCalls:
         entered = await self._around("enter", Progress(0, 0))
         self.entered = True
         run.enter(entered.position - 1, entered.epoch, entered.input)
+        run.around = dict(entered.usage_by_agent)
         return entered.error
 
     async def tell(self, kind: Told, step: int, message: str = "") -> None:
@@ -107,6 +109,7 @@ class UserCalls:
     ) -> AroundResult:
         run = self._run
         run.parking.check_cancelled()
+        spent = join_usage(progress.usage_by_agent, run.around)
         call = AroundInput(
             tenant=run.start.tenant,
             session=run.start.session,
@@ -120,9 +123,8 @@ class UserCalls:
             event=event,
             outcome=outcome,
             error=error,
-            progress=replace(
-                progress, metadata={}, reasoning=[], plan=None, sub_agents={}
-            ),  # what was spent is all it asks
+            # what was spent is all it asks
+            progress=replace(progress, metadata={}, reasoning=[], plan=None, sub_agents={}, usage_by_agent=spent),
         )
         result = await run.finish(calls.start_around(call), [])
         run.check_kind(result.kind)

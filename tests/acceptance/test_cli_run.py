@@ -79,7 +79,10 @@ def test_ctrl_c_leaves_the_run_going(perdure: Terminal) -> None:
     assert left.json["error"]["type"] == "Interrupted"
     assert f"perdure sessions events {session} --follow" in left.err
     assert runs_of(perdure, session) == ["running", "queued"]
-    assert perdure("sessions", "cancel", session, "--run", left.json["run"]).out == "cancelled\n"
+    assert (
+        perdure("sessions", "cancel", session, "--run", left.json["run"]).out
+        == "cancelled\nwithdrawn from the queue: 1\n"
+    )
     assert perdure("sessions", "cancel", session).out == "cancelled\n"
     assert run.wait() == 4
     assert "the run was cancelled" in run.err

@@ -23,6 +23,7 @@ from tests.conformance.test_uap_strategies import play
 from tests.conformance.uap_reading_scenarios import READING_SCENARIOS
 from tests.conformance.uap_scenarios import FAIL, INPUT, LOOK, SCENARIOS, Scenario, check_scenario, fail, look
 from tests.conformance.uap_streams import turn_json
+from tests.mutations import Mutation, read_mutations
 
 TESTS = Path(__file__).parents[1]
 ALL_SCENARIOS = {scenario.name: scenario for scenario in [*SCENARIOS, *READING_SCENARIOS]}
@@ -62,15 +63,23 @@ def by_scenario(fact: int, **more: Sequence[str]) -> Shown:
 
 
 AGENTS = "conformance/test_uap_agents"
+AGENTS_BELOW = "conformance/test_uap_sub_agents"
+RUNS_BELOW = "conformance/test_uap_sub_agent_runs"
+LIMITS_BELOW = "conformance/test_uap_sub_agent_limits"
 CUSTOM = "conformance/test_uap_custom"
 MIDDLEWARE = "conformance/test_uap_middleware"
 SESSIONS = "conformance/test_uap_sessions"
+DOCUMENTS = "conformance/test_uap_session_documents"
+TREES = "conformance/test_uap_thread_trees"
 STRATEGIES = "conformance/test_uap_strategies"
 STREAMING = "conformance/test_uap_streaming"
 DURABLE_CUSTOM = "integration/test_custom_strategies"
 DURABLE_MIDDLEWARE = "integration/test_middleware"
 DURABLE_SCENARIOS = "integration/test_uap_scenarios_more"
 DURABLE_SESSIONS = "integration/test_durable_sessions"
+DURABLE_DOCUMENTS = "integration/test_durable_session_documents"
+DURABLE_SHOWN = "integration/test_durable_session_shown"
+DURABLE_ASKS = "integration/test_durable_asks"
 DURABLE_TREES = "integration/test_durable_trees"
 DURABLE_STREAMS = "integration/test_streams"
 SUB_AGENTS = "integration/test_sub_agents"
@@ -85,7 +94,7 @@ SAME_AS_A_STREAM = f"{DURABLE_SCENARIOS}::facts_42_43_66"
 
 def tree(*tests: str) -> Shown:
     """Thread trees are data."""
-    return Shown(host_free=[f"{SESSIONS}::{test}" for test in tests])
+    return Shown(host_free=[f"{TREES}::{test}" for test in tests])
 
 
 def logged(fact: str) -> Shown:
@@ -183,7 +192,7 @@ FACTS: Mapping[int, Shown | str] = {
     62: tree("fact_62"),
     63: tree("fact_63"),
     64: Shown(
-        in_process=[f"{SESSIONS}::fact_64"],
+        in_process=[f"{TREES}::fact_64"],
         durable=[f"{DURABLE_TREES}::a_branch_goes_on_from_where_it_was_made"],
         both=[SAME_STORY],
     ),
@@ -193,14 +202,14 @@ FACTS: Mapping[int, Shown | str] = {
     68: by_scenario(68),
     69: by_scenario(69),
     **dict.fromkeys(range(70, 79), LATER),
-    79: Shown(in_process=[f"{AGENTS}::reading_4_36"], both=[f"{SUB_AGENTS}::the_same_run_as_in_process"]),
+    79: Shown(in_process=[f"{AGENTS_BELOW}::reading_4_36"], both=[f"{SUB_AGENTS}::the_same_run_as_in_process"]),
 }
 """By number: where it is shown, or why it is not."""
 
 
-def sessions(number: str, **more: Sequence[str]) -> Shown:
+def sessions(number: str, file: str = SESSIONS, **more: Sequence[str]) -> Shown:
     """A reading about sessions, which a file has by its number."""
-    return Shown(in_process=[f"{SESSIONS}::reading_{number.replace('.', '_')}"], **more)
+    return Shown(in_process=[f"{file}::reading_{number.replace('.', '_')}"], **more)
 
 
 def scenarios(*names: str, **more: Sequence[str]) -> Shown:
@@ -210,12 +219,12 @@ def scenarios(*names: str, **more: Sequence[str]) -> Shown:
 PLAN_STEPS = "unit/uap/test_plan_steps"
 PLAN = "unit/workflows/test_plan"
 READINGS: Mapping[str, Shown] = {
-    "4.1": sessions("4.1", durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
+    "4.1": sessions("4.1", DOCUMENTS, durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
     "4.2": sessions("4.2", durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
-    "4.3": sessions("4.3", durable=[f"{DURABLE_SESSIONS}::the_specification_s_example_is_gone_on_with"]),
+    "4.3": sessions("4.3", DOCUMENTS, durable=[f"{DURABLE_DOCUMENTS}::the_specification_s_example_is_gone_on_with"]),
     "4.4": sessions("4.4", durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
-    "4.5": sessions("4.5", durable=[f"{DURABLE_SESSIONS}::the_specification_s_example_is_gone_on_with"]),
-    "4.6": sessions("4.6"),
+    "4.5": sessions("4.5", DOCUMENTS, durable=[f"{DURABLE_DOCUMENTS}::the_specification_s_example_is_gone_on_with"]),
+    "4.6": sessions("4.6", DOCUMENTS),
     "4.6b": sessions("4.6b", both=[SAME_STORY]),
     "4.7": scenarios(
         "loop fails at its limit with calls open",
@@ -273,8 +282,10 @@ READINGS: Mapping[str, Shown] = {
     ),
     "4.18": scenarios("an empty plan is one plain answer", in_process=[f"{AGENTS}::reading_4_18"]),
     "4.19": Shown(host_free=[f"{PLAN_STEPS}::the_schema_can_be_enforced"]),
-    "4.20": sessions("4.20", both=[SAME_STORY], durable=[f"{DURABLE_TREES}::a_branch_goes_on_from_where_it_was_made"]),
-    "4.21": sessions("4.21", both=[SAME_STORY], durable=[f"{DURABLE_TREES}::a_merge_adds_what_is_lacking"]),
+    "4.20": sessions(
+        "4.20", TREES, both=[SAME_STORY], durable=[f"{DURABLE_TREES}::a_branch_goes_on_from_where_it_was_made"]
+    ),
+    "4.21": sessions("4.21", TREES, both=[SAME_STORY], durable=[f"{DURABLE_TREES}::a_merge_adds_what_is_lacking"]),
     "4.22": sessions(
         "4.22",
         both=[SAME_STORY],
@@ -285,29 +296,31 @@ READINGS: Mapping[str, Shown] = {
     ),
     "4.23": sessions("4.23", durable=[f"{DURABLE_TREES}::a_run_goes_on_from_any_checkpoint_to_the_same_end"]),
     "4.24": sessions("4.24", both=[SAME_STORY]),
-    "4.25": sessions("4.25", durable=[f"{DURABLE_SESSIONS}::the_last_checkpoint_of_each_turn_is_shown_if_so_wanted"]),
-    "4.26": sessions("4.26", durable=[f"{DURABLE_SESSIONS}::a_copy_goes_to_the_user_s_own_adapter"]),
+    "4.25": sessions("4.25", durable=[f"{DURABLE_SHOWN}::the_last_checkpoint_of_each_turn_is_shown_if_so_wanted"]),
+    "4.26": sessions("4.26", durable=[f"{DURABLE_DOCUMENTS}::a_copy_goes_to_the_user_s_own_adapter"]),
     "4.27": sessions("4.27", durable=[f"{DURABLE_SESSIONS}::a_failed_run_is_resumed"]),
     "4.28": sessions("4.28", both=[SAME_STORY]),
-    "4.31": sessions("4.31", durable=[f"{DURABLE_SESSIONS}::a_query_s_thread_is_kept_by_its_session"]),
+    "4.31": sessions("4.31", durable=[f"{DURABLE_ASKS}::a_query_s_thread_is_kept_by_its_session"]),
     "4.32": sessions("4.32"),
-    "4.33": sessions("4.33", durable=[f"{DURABLE_SESSIONS}::asks_of_one_thread_are_inputs_of_one_session"]),
+    "4.33": sessions("4.33", durable=[f"{DURABLE_ASKS}::asks_of_one_thread_are_inputs_of_one_session"]),
     "4.30": Shown(
-        in_process=[f"{SESSIONS}::reading_4_30", f"{AGENTS}::reading_4_30"],
+        in_process=[f"{SESSIONS}::reading_4_30", f"{RUNS_BELOW}::reading_4_30"],
         durable=[f"{SUB_AGENTS}::usage_by_path_sums_to_the_session"],
     ),
     "4.29": scenarios("a run begins with its input and a fresh state", in_process=[f"{SESSIONS}::reading_4_29"]),
     "4.34": Shown(
-        in_process=[f"{AGENTS}::reading_4_34"], durable=[f"{SUB_AGENTS}::a_sub_agent_without_a_model_has_its_parents"]
+        in_process=[f"{AGENTS_BELOW}::reading_4_34"],
+        durable=[f"{SUB_AGENTS}::a_sub_agent_without_a_model_has_its_parents"],
     ),
-    **{f"4.{place}": Shown(host_free=[f"{AGENTS}::reading_4_{place}"]) for place in (35, 37, 40)},
-    "4.36": Shown(in_process=[f"{AGENTS}::reading_4_36"], both=[f"{SUB_AGENTS}::the_same_run_as_in_process"]),
+    **{f"4.{place}": Shown(host_free=[f"{AGENTS_BELOW}::reading_4_{place}"]) for place in (35, 37)},
+    "4.40": Shown(host_free=[f"{AGENTS}::reading_4_40"]),
+    "4.36": Shown(in_process=[f"{AGENTS_BELOW}::reading_4_36"], both=[f"{SUB_AGENTS}::the_same_run_as_in_process"]),
     "4.42": Shown(in_process=[f"{AGENTS}::reading_4_42"], both=[f"{DURABLE_SCENARIOS}::reading_4_42"]),
     "4.39": Shown(
-        in_process=[f"{AGENTS}::reading_4_39"], durable=[f"{SUB_AGENTS}::parallel_sub_agents_start_together"]
+        in_process=[f"{AGENTS_BELOW}::reading_4_39"], durable=[f"{SUB_AGENTS}::parallel_sub_agents_start_together"]
     ),
     "4.38": Shown(
-        in_process=[f"{AGENTS}::reading_4_38"],
+        in_process=[f"{AGENTS_BELOW}::reading_4_38"],
         durable=[f"{SUB_AGENTS}::a_sub_agent_below_the_depth_limit_is_an_error_result"],
     ),
     "4.41": Shown(
@@ -347,8 +360,8 @@ READINGS: Mapping[str, Shown] = {
     "4.52": Shown(in_process=[f"{STREAMING}::reading_4_52"], both=[SAME_EVENTS]),
     "4.53": Shown(in_process=[f"{STREAMING}::reading_4_53"], both=[SAME_EVENTS]),
     "4.54": Shown(
-        in_process=[f"{AGENTS}::reading_4_54"],
-        both=[f"{DURABLE_SESSIONS}::a_stream_follows_sub_agents_by_path_if_so_wanted"],
+        in_process=[f"{RUNS_BELOW}::reading_4_54"],
+        both=[f"{DURABLE_SHOWN}::a_stream_follows_sub_agents_by_path_if_so_wanted"],
     ),
     "4.55": Shown(
         in_process=[f"{STREAMING}::reading_4_55"],
@@ -361,12 +374,14 @@ SUB_READINGS = ("4.6b", "4.9b", "4.9c", "4.9d", "4.12b")
 MUSTS: Mapping[int, Shown] = {
     1: Shown(in_process=["conformance/test_uap::must_15_2_1"], durable=[f"{DURABLE_SCENARIOS}::must_15_2_1"]),
     2: Shown(host_free=["unit/test_types::no_name_of_upp_can_be_reached"]),
-    3: Shown(in_process=[f"{SESSIONS}::reading_4_1"], durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
+    3: Shown(in_process=[f"{DOCUMENTS}::reading_4_1"], durable=[f"{DURABLE_SCENARIOS}::readings_4_1_4_2_4_4"]),
     4: Shown(
-        in_process=[f"{SESSIONS}::must_13_6_5"],
-        durable=[f"{DURABLE_SESSIONS}::a_document_is_stored_by_the_first_awaited_call"],
+        in_process=[f"{DOCUMENTS}::must_13_6_5"],
+        durable=[f"{DURABLE_DOCUMENTS}::a_document_is_stored_by_the_first_awaited_call"],
     ),
-    5: Shown(in_process=[f"{AGENTS}::reading_4_39"], durable=[f"{SUB_AGENTS}::parallel_sub_agents_start_together"]),
+    5: Shown(
+        in_process=[f"{AGENTS_BELOW}::reading_4_39"], durable=[f"{SUB_AGENTS}::parallel_sub_agents_start_together"]
+    ),
     6: Shown(in_process=[f"{MIDDLEWARE}::fact_45"], both=[SAME_HOOKS]),
     7: scenarios(
         "loop ends where the stop condition says so",
@@ -376,7 +391,7 @@ MUSTS: Mapping[int, Shown] = {
     8: Shown(in_process=[f"{STREAMING}::must_12_5"], both=[SAME_EVENTS]),
     9: Shown(
         both=[SAME_STORY],
-        in_process=[f"{SESSIONS}::reading_4_22", f"{AGENTS}::reading_4_30"],
+        in_process=[f"{SESSIONS}::reading_4_22", f"{RUNS_BELOW}::reading_4_30"],
         durable=[
             f"{DURABLE_TREES}::every_checkpoint_of_a_long_run_can_be_restored",
             f"{SUB_AGENTS}::usage_by_path_sums_to_the_session",
@@ -427,6 +442,21 @@ def test_every_test_that_is_named_exists() -> None:
 def test_every_fact_is_shown_in_both_hosts() -> None:
     facts = ((number, shown) for number, shown in FACTS.items() if isinstance(shown, Shown))
     assert [number for number, shown in facts if not shown.in_both_hosts] == []
+
+
+def breaks(mutation: Mutation, shown: Shown) -> bool:
+    """Whether a break's test is one of those that show something."""
+    node, _, case = mutation.test.partition("[")
+    file, _, name = node.removeprefix("tests/").partition(".py::test_")
+    named = any(f"{file}::{name}_".startswith(f"{test}_") for test in shown.tests)
+    return named or case.removesuffix("]") in shown.scenarios
+
+
+def test_one_number_in_five_has_a_break() -> None:
+    """Which its test must notice: `make soak` looks."""
+    numbers, listed = [shown for _, shown in entries()], read_mutations()
+    broken = [shown for shown in numbers if any(breaks(mutation, shown) for mutation in listed)]
+    assert 5 * len(broken) >= len(numbers)
 
 
 def test_scenarios_have_names_of_their_own() -> None:

@@ -42,6 +42,7 @@ class Seen:
         state.metadata["started"] = step
 
     async def end(self, step: int, result: StepResult) -> None:
+        await asyncio.sleep(0.01)  # longer than the strategy takes to return
         self.calls.append(("end", step, [message.text for message in result.state.messages], result.state.metadata))
 
     def complete(self, turn: Turn) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from perdure.execution import loop, plan, react
 from perdure.inprocess import InProcessHost
-from perdure.uap.agent import Agent, NamedStrategy
+from perdure.uap.agent import Agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.options import RunOptions
 from perdure.upp.errors import UPPError
 from perdure.upp.messages import Message, UserMessage

@@ -13,7 +13,8 @@ from perdure.errors import RunCancelled
 from perdure.execution import loop, plan, react
 from perdure.inprocess import InProcessHost
 from perdure.uap import host
-from perdure.uap.agent import Agent, NamedStrategy, agent
+from perdure.uap.agent import Agent, agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult, UAPEventType, of_step
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.options import RunOptions

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from perdure.execution import loop, plan, react
-from perdure.uap.agent import Agent, NamedStrategy, agent
+from perdure.uap.agent import Agent, agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy, OnError, StepResult, StopCondition
 from perdure.uap.state import ExecutionState
 from perdure.upp.errors import ErrorCode
@@ -195,6 +196,12 @@ def done(*ids: str) -> list[tuple[str, str]]:
     return [(id_, "completed") for id_ in ids]
 
 
+def asks_in_order(seen: Seen, turn: Turn | None) -> None:
+    """In that of the dependencies, whatever the order of the plan."""
+    asked = [request.messages[-1].text for request in seen.requests[1:]]
+    assert [text.rpartition(" ")[2] for text in asked] == ["first.", "second.", "last."]
+
+
 SORRY = Turn([UserMessage(INPUT, id="u"), AssistantMessage("sorry", id="a")], [], empty_usage(), 1)
 ROUND = "user assistant tool_result assistant"
 
@@ -356,6 +363,7 @@ PLAN = [
         hooks=[*step(1), *step(2), *step(3), *step(4), "complete"],
         turn="user assistant assistant assistant",
         plan=done("3", "1", "2"),
+        check=asks_in_order,
     ),
     Scenario(
         name="a plan that is too long is cut",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from perdure import agent
 from perdure.execution import loop
-from perdure.uap.agent import Agent, NamedStrategy
+from perdure.uap.agent import Agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.ids import derive_id
 from perdure.uap.session import Session
@@ -151,3 +153,16 @@ def example() -> JSONObject:
         "checkpoints": [checkpoint],
         "metadata": {"task": "Implement feature X"},
     }
+
+
+def loaded(document: JSONValue) -> Session:
+    """The session of a document, of a talker's agent."""
+    return Session.from_json(document, Talker().agent())
+
+
+def parts(of: Session, *path: str) -> Any:
+    """What stands in a session's document under the keys, one below the other."""
+    found: Any = of.to_json()
+    for name in path:
+        found = found[name]
+    return found

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from perdure.store.database import Database
+from perdure.uap.ids import new_id
+from perdure.uap.session_key import SessionKey
+from tests.integration.rebuilt_sessions import APP as REBUILT_APP
+from tests.integration.rebuilt_sessions import NAME as REBUILT
+from tests.integration.rebuilt_sessions import Forgotten, Snapshot, make_eventful, make_forgotten
 from tests.integration.stack import Stack, WorkerProcess
+from tests.integration.store_story import CONNECTIONS, Story
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +37,38 @@ def steady_worker(stack: Stack) -> Iterator[WorkerProcess]:
     process = WorkerProcess(stack).wait_ready()
     yield process
     process.kill()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database(stack: Stack) -> AsyncGenerator[Database]:
+    """Connections that no worker uses; each test of the store has a tenant and a session of its own."""
+    opened = Database(stack.addresses.database_url, pool_size=CONNECTIONS)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def story(database: Database) -> Story:
+    """A session that is not there yet."""
+    return Story(database, SessionKey(f"tenant-{uuid.uuid4().hex}", new_id()))
+
+
+@pytest.fixture(scope="session")
+def rebuilt_worker(stack: Stack) -> Iterator[WorkerProcess]:
+    """A worker whose sessions continue as new every few steps."""
+    environment = {"PERDURE_TASK_QUEUE": REBUILT, "PERDURE_CONTINUE_AS_NEW_EVENTS": "100"}
+    process = WorkerProcess(stack, REBUILT_APP, **environment).wait_ready()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="session")
+def forgotten(stack: Stack, rebuilt_worker: WorkerProcess) -> Forgotten:
+    """The deletion is asked for early, for it takes half a minute, in which other tests run."""
+    return asyncio.run(make_forgotten(stack))
+
+
+@pytest.fixture(scope="session")
+def eventful(stack: Stack, rebuilt_worker: WorkerProcess, forgotten: Forgotten) -> tuple[SessionKey, Snapshot]:
+    """A closed session in which runs completed, failed and were cancelled, and what its rows are."""
+    return asyncio.run(make_eventful(stack))

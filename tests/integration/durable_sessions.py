@@ -1,30 +1,18 @@
-"""Workers in the test's own process, on a database of the test's choice, and agents whose words tell what they were sent."""
+"""Agents whose words tell what they were sent, and a database of the test's own for their sessions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 from perdure import agent
-from perdure.activities.contracts import SESSION
-from perdure.activities.convert import converter
-from perdure.activities.services import Services
 from perdure.execution import loop, react
 from perdure.migrations.migrate import migrate
-from perdure.runtime.sessions import Sessions
-from perdure.runtime.temporal import connect_temporal
-from perdure.store.agents import AgentRow, register_agents
 from perdure.store.database import Database
-from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
 from perdure.uap.agent import Agent
-from perdure.uap.app import App
 from perdure.upp import ErrorCode, LLMRequest, ToolCall, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
-from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
 from tests.integration.stack import Stack
 
 
@@ -66,34 +54,6 @@ def react_agent() -> Agent:
 def told(**spec: object) -> str:
     """An input that says what the model does."""
     return json.dumps(spec)
-
-
-@asynccontextmanager
-async def serving(
-    stack: Stack, agents: Sequence[Agent], *, url: str | None = None, tenant: str = "default"
-) -> AsyncGenerator[Sessions, None]:
-    """Sessions of a tenant whose agents a worker of this process serves.
-
-    Args:
-        stack: the servers.
-        agents: all of them.
-        url: another database than the stack's.
-        tenant: whose.
-    """
-    queue = f"durable-{tenant}"
-    database = Database(url or stack.addresses.database_url)
-    client = await connect_temporal(stack.addresses.temporal, "default", plugins=[perdure_plugin()])
-    services = Services(
-        database=database, announcer=Announcer(database), cache=MessageCache(database), app=App(agents=list(agents))
-    )
-    rows = [AgentRow(str(one.name), one.id, SESSION, queue, converter.unstructure(one.spec())) for one in agents]
-    await register_agents(database, tenant, rows)
-    async with build_worker(client, services, WorkerOptions(task_queue=queue)):
-        sessions = Sessions(client, database, tenant)
-        yield sessions
-        await sessions.close()
-    await services.announcer.close()
-    await database.close()
 
 
 async def make_database(stack: Stack, name: str) -> str:

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from perdure import App, agent
 from perdure.execution import loop, plan, react
-from perdure.uap.agent import Agent, NamedStrategy
+from perdure.uap.agent import Agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy, StepResult
 from perdure.uap.ids import is_uuid4
 from perdure.uap.state import ExecutionState

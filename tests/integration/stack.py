@@ -104,11 +104,21 @@ class Stack:
         lines = [json.loads(line) for line in self.ledger.read_text().splitlines()]
         return [line for line in lines if line["name"] == run and kind in (None, line["kind"])]
 
+    async def until_entries(self, run: str, kind: str, count: int = 1) -> None:
+        """Return once that many lines of a kind are in the ledger."""
+
+        async def found() -> bool:
+            return len(self.entries(run, kind)) >= count
+
+        await eventually(found, what=f"{count} times {kind}")
+
 
 class WorkerProcess:
     """`perdure worker` in a process group of its own."""
 
     def __init__(self, stack: Stack, app: str = "tests.integration.agents:app", **environment: str) -> None:
+        self._stack = stack
+        self._app = app
         self._forks = stack.forks
         self._log = stack.folder / f"worker-{uuid.uuid4().hex}.log"
         self._log.touch()
@@ -154,6 +164,16 @@ class WorkerProcess:
     def wait_dead(self, seconds: float = 30) -> None:
         """Wait until the process has ended by itself, as at a crash point."""
         self._forks.wait(self.pid, seconds)
+
+    @asynccontextmanager
+    async def replaced_when_dead(self) -> AsyncGenerator[WorkerProcess, None]:
+        """Another worker of the same app, from when this one has ended by itself."""
+        await asyncio.to_thread(self.wait_dead)
+        other = WorkerProcess(self._stack, self._app).wait_ready()
+        try:
+            yield other
+        finally:
+            other.kill()
 
     def terminate(self, seconds: float = 20) -> int:
         """SIGTERM, and the exit code."""

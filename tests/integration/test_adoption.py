@@ -10,7 +10,7 @@ from perdure.activities.contracts import SESSION, SessionInput
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.uap.session_key import SessionKey
 from tests.integration.facts import Facts, check_session
-from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stack import Stack, WorkerProcess
 from tests.integration.test_kills import finish, spec, submit
 
 
@@ -38,7 +38,7 @@ async def test_a_terminated_execution_is_adopted_from_its_history(stack: Stack, 
     values = spec(steps=6, latency=0.2, tool="none")
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_answers(stack, values, 4))
+        await stack.until_entries(values["name"], "model", 4)
         await sessions.client.get_workflow_handle(_workflow_id(handle)).terminate("by hand")
         await sessions.database.close()
     async with stack.connect() as sessions:
@@ -57,7 +57,7 @@ async def test_a_deleted_execution_is_adopted_from_the_last_row(stack: Stack, st
     values = spec(steps=6, latency=0.2, tool="none")
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_answers(stack, values, 4))
+        await stack.until_entries(values["name"], "model", 4)
         workflow = sessions.client.get_workflow_handle(_workflow_id(handle))
         await workflow.terminate("by hand")
         await _forget_execution(sessions, handle)
@@ -74,7 +74,7 @@ async def test_the_sweep_finds_a_run_without_an_execution(stack: Stack, steady_w
     values = spec(steps=2, latency=0.5, tool="none")
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_answers(stack, values, 1))
+        await stack.until_entries(values["name"], "model")
         await sessions.client.get_workflow_handle(_workflow_id(handle)).terminate("by hand")
         assert await finish(sessions, handle, seconds=60) == "completed"
     await check_session(stack, handle.session, values["name"], storing_s=0.5)
@@ -116,10 +116,3 @@ async def _forget_execution(sessions: Sessions, handle: RunHandle) -> None:
 def handle_of(sessions: Sessions, handle: RunHandle) -> RunHandle:
     """The same run over another connection."""
     return RunHandle(sessions, handle.accepted)
-
-
-def _answers(stack: Stack, values: dict[str, Any], count: int) -> Any:
-    async def enough() -> bool:
-        return len(stack.entries(values["name"], "model")) >= count
-
-    return enough

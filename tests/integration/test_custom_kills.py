@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -27,12 +26,8 @@ async def test_a_death_changes_nothing(stack: Stack, tmp_path: Path, point: str)
     async with stack.connect() as sessions:
         agent = "debate" if point.startswith("keep") else "steps"
         handle = await sessions.submit(agent, json.dumps({"name": name}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             turn = await handle.result()
-        finally:
-            second.kill()
     said = [text for _, text in texts(turn)]
     if agent == "debate":
         assert said == [json.dumps({"name": name}), "judge", f"answer to 'judge' {LONG}"]

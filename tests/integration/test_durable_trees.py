@@ -20,7 +20,8 @@ from perdure.uap.session_key import SessionKey
 from perdure.uap.thread_tree import ThreadTree
 from perdure.upp.errors import UPPError
 from perdure.upp.messages import AssistantMessage, UserMessage
-from tests.integration.durable_sessions import plain_agent, react_agent, serving, told
+from tests.integration.durable_sessions import plain_agent, react_agent, told
+from tests.integration.serving import serving
 from tests.integration.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sessions(stack: Stack) -> AsyncGenerator[Sessions, None]:
-    async with serving(stack, [plain_agent(), react_agent()], tenant="trees") as served:
+    async with serving(stack, "durable-trees", [plain_agent(), react_agent()], tenant="trees") as served:
         yield served
 
 

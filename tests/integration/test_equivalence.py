@@ -13,26 +13,18 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 
-from perdure.activities.contracts import SESSION
-from perdure.activities.convert import converter
-from perdure.activities.services import Services
 from perdure.errors import PerdureError
 from perdure.runtime.session_document import session_document
 from perdure.runtime.sessions import Sessions
-from perdure.runtime.temporal import connect_temporal
-from perdure.store.agents import AgentRow, register_agents
-from perdure.store.database import Database
-from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult
 from perdure.uap.session import session
 from perdure.uap.session_key import SessionKey
 from perdure.upp.turn import Turn
-from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
 from tests.conformance.uap_streams import kind
 from tests.integration import equivalence
-from tests.integration.equivalence import AGENTS, app, begin, error_json, plain, scripts, turn_json
+from tests.integration.equivalence import AGENTS, begin, error_json, plain, scripts, turn_json
 from tests.integration.facts import check_session
+from tests.integration.serving import serving
 from tests.integration.stack import Stack
 from tests.scale import scaled
 
@@ -50,15 +42,8 @@ reproducible = functools.partial(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def worker(stack: Stack) -> AsyncGenerator[None, None]:
     """One worker in this process, so that what is noted there is noted here."""
-    database = Database(stack.addresses.database_url)
-    client = await connect_temporal(stack.addresses.temporal, "default", plugins=[perdure_plugin()])
-    services = Services(database=database, announcer=Announcer(database), cache=MessageCache(database), app=app)
-    rows = [AgentRow(name, one.id, SESSION, QUEUE, converter.unstructure(one.spec())) for name, one in AGENTS.items()]
-    await register_agents(database, "default", rows)
-    async with build_worker(client, services, WorkerOptions(task_queue=QUEUE)):
+    async with serving(stack, QUEUE, list(AGENTS.values())):
         yield
-    await services.announcer.close()
-    await database.close()
 
 
 async def outcome(work: Awaitable[Turn]) -> Any:

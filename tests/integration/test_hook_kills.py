@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import uuid
@@ -38,12 +37,8 @@ async def test_a_death_changes_nothing_but_that_a_hook_may_come_twice(stack: Sta
     first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed")).wait_ready()
     async with stack.connect() as sessions:
         handle = await sessions.submit("thinker", json.dumps({"name": name, "rounds": 1}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             turn = await handle.result()
-        finally:
-            second.kill()
         document: Any = await session_document(sessions.database, SessionKey(sessions.tenant, handle.session))
     assert [message.type for message in turn.messages] == ["user", "assistant", "tool_result", "assistant"]
     seen = [(entry["hook"], entry["step"]) for entry in stack.entries(name, "hook")]

@@ -70,13 +70,9 @@ async def test_worker_dies_at_a_crash_point(stack: Stack, tmp_path: Path, point:
     first = WorkerProcess(stack, PERDURE_CRASH_AT=f"{point}", PERDURE_CRASH_ONCE=mark).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             assert await finish(sessions, handle) == "completed"
             await _until_closed(sessions, handle)
-        finally:
-            second.kill()
         counts = await count_activities(sessions, handle.session)
     assert counts == {"perdure.generate": 4, "perdure.call_tool": 6}
     facts = await check_session(stack, handle.session, values["name"])
@@ -92,16 +88,12 @@ async def test_effect_classes_decide_after_a_crash(stack: Stack, tmp_path: Path,
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             if effect == "once" and point != "call_tool.stored":
                 await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
                 assert (await handle.status()).status == "parked"
                 await settle_waits(sessions, handle.session, {"outcome": "happened", "result": "seen by a person"})
             assert await finish(sessions, handle) == "completed"
-        finally:
-            second.kill()
     facts = await check_session(stack, handle.session, values["name"])
     ran = len(stack.entries(values["name"], "tool"))
     before = 0 if point == "call_tool.running" else 1
@@ -122,12 +114,8 @@ async def test_worker_dies_while_it_claims_a_once_call(stack: Stack, tmp_path: P
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             assert await finish(sessions, handle, {"outcome": "not_run"}) == "completed"
-        finally:
-            second.kill()
     facts = await check_session(stack, handle.session, values["name"])
     assert len(stack.entries(values["name"], "tool")) == 1
     parked = [event.data["reason"] for event in facts.events if event.type == "run.parked"]
@@ -140,12 +128,8 @@ async def test_worker_dies_while_it_stores_deltas(stack: Stack, tmp_path: Path, 
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await sessions.submit("talker", "talk", options=RunOptions(params={"words": 20}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             assert await finish(sessions, handle) == "completed"
-        finally:
-            second.kill()
         turn = await handle.result()
     facts = await check_session(stack, handle.session)
     shown: list[str] = []
@@ -188,17 +172,13 @@ async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: 
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "model"))
+        await stack.until_entries(values["name"], "model")
         await sessions.pause(handle.session, wait_s=0.1)
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             await _until_event(handle, "run.parked")
             assert (await handle.status()).status == "parked"
             assert (await sessions.resume(handle.session, wait_s=10)).state == "resumed"
             assert await finish(sessions, handle) == "completed"
-        finally:
-            second.kill()
     facts = await check_session(stack, handle.session, values["name"])
     kinds = [event.type for event in facts.events]
     assert [kinds.count(kind) for kind in ("session.paused", "run.parked", "run.resumed")] == [1, 1, 1]
@@ -211,7 +191,7 @@ async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, moment))
+        await stack.until_entries(values["name"], moment)
         first.kill()
         second = WorkerProcess(stack).wait_ready()
         try:
@@ -227,7 +207,7 @@ async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "model"))
+        await stack.until_entries(values["name"], "model")
         assert (await sessions.pause(handle.session)).state == "paused"
         await _until_event(handle, "run.parked")
         first.kill()
@@ -250,7 +230,7 @@ async def test_a_resume_that_meets_a_lost_parking_is_kept(stack: Stack, tmp_path
     first = WorkerProcess(stack, **environment).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "model"))
+        await stack.until_entries(values["name"], "model")
         assert (await sessions.pause(handle.session)).state == "paused"
         await asyncio.to_thread(first.wait_dead)
         assert (await sessions.resume(handle.session, wait_s=0.1)).state == "recorded"
@@ -346,7 +326,7 @@ async def test_everything_killed(stack: Stack) -> None:
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "tool"))
+        await stack.until_entries(values["name"], "tool")
         for name in ("temporal", "postgres"):
             stack.kill(name)
         first.kill()
@@ -357,13 +337,6 @@ async def test_everything_killed(stack: Stack) -> None:
     finally:
         second.kill()
     await check_session(stack, handle.session, values["name"])
-
-
-def _entries(stack: Stack, values: dict[str, Any], kind: str) -> Any:
-    async def found() -> list[dict[str, Any]]:
-        return stack.entries(values["name"], kind)
-
-    return found
 
 
 async def _until_closed(sessions: Sessions, handle: RunHandle) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -26,12 +25,8 @@ async def test_a_view_is_made_once_if_it_was_stored(stack: Stack, tmp_path: Path
     first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed")).wait_ready()
     async with stack.connect() as sessions:
         handle = await sessions.submit("shelved", json.dumps({"name": name, "rounds": 1}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             turn = await handle.result()
-        finally:
-            second.kill()
     assert turn.response.text == "done after 1"
     assert len(stack.entries(name, "retrieved")) == calls
     views = [entry["before"] for entry in stack.entries(name, "model")]
@@ -47,12 +42,8 @@ async def test_what_came_of_a_run_is_stored_once(stack: Stack, tmp_path: Path, p
     first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed")).wait_ready()
     async with stack.connect() as sessions:
         handle = await sessions.submit("sheltered", json.dumps({"name": name, "text": "Bob"}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             turn = await handle.result()
-        finally:
-            second.kill()
         rows = [event async for event in handle.events()]
     assert turn.response.text == "B."
     assert [row.data["delta"] for row in rows if row.type == "text_delta"] == [{"text": "B."}]
@@ -65,13 +56,9 @@ async def test_a_budget_counts_no_step_twice(stack: Stack, tmp_path: Path, point
     first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "crashed")).wait_ready()
     async with stack.connect() as sessions:
         handle = await sessions.submit("by_tokens", json.dumps({"name": name, "rounds": 9}))
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             with pytest.raises(LimitExceeded, match="took 45 tokens, its budget is 40"):
                 await handle.result()
-        finally:
-            second.kill()
     assert {entry["number"] for entry in stack.entries(name, "model")} == {0, 1, 2}
     await check_session(stack, handle.session)
 

@@ -22,7 +22,8 @@ from perdure.uap.session_document import read_session
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONValue, dumps, loads
 from perdure.upp.messages import AssistantMessage, UserMessage
-from tests.integration.durable_sessions import make_database, plain_agent, react_agent, serving, told
+from tests.integration.durable_sessions import make_database, plain_agent, react_agent, told
+from tests.integration.serving import serving
 from tests.integration.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(stack: Stack) -> AsyncGenerator[Sessions, None]:
-    async with serving(stack, [plain_agent(), react_agent()], tenant="here") as served:
+    async with serving(stack, "durable-here", [plain_agent(), react_agent()], tenant="here") as served:
         yield served
 
 
@@ -38,7 +39,7 @@ async def here(stack: Stack) -> AsyncGenerator[Sessions, None]:
 async def there(stack: Stack) -> AsyncGenerator[Sessions, None]:
     """Another database, with nothing in it."""
     url = await make_database(stack, f"there_{uuid.uuid4().hex}")
-    async with serving(stack, [plain_agent(), react_agent()], url=url, tenant="there") as served:
+    async with serving(stack, "durable-there", [plain_agent(), react_agent()], url=url, tenant="there") as served:
         yield served
 
 

@@ -13,7 +13,7 @@ from perdure.uap.ids import answer_id, new_id
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
 from tests.integration.stack import Stack
-from tests.integration.test_store_functions import Story
+from tests.integration.store_story import Story
 
 
 @pytest.fixture

@@ -10,22 +10,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from perdure.activities.contracts import SESSION
-from perdure.activities.convert import converter
-from perdure.activities.services import Services
 from perdure.errors import InvalidInput, RunCancelled, ServerError, UnknownAgent
 from perdure.execution import loop, plan, react
 from perdure.inprocess import InProcessHost
 from perdure.runtime.sessions import Sessions
-from perdure.runtime.temporal import connect_temporal
-from perdure.store.agents import AgentRow, register_agents
-from perdure.store.database import Database
-from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
+from perdure.store.agents import register_agents
 from perdure.store.runs import TERMINAL
 from perdure.uap.agent import Agent, agent
 from perdure.uap.agent_stream import AgentStreamEvent
-from perdure.uap.app import App
 from perdure.uap.options import RunOptions
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.function_tool import tool
@@ -34,11 +26,11 @@ from perdure.upp.provider import LLMRequest
 from perdure.upp.providers.script import Answer, ScriptedAnswer
 from perdure.upp.providers.scripted import cut_after, scripted
 from perdure.upp.tool_call import ToolCall
-from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
 from tests.conformance.uap_scenarios import planned
 from tests.conformance.uap_streams import check_order, events_json, kind, letters, read, shown, text_of, turn_json
 from tests.integration import agents
 from tests.integration.facts import check_session
+from tests.integration.serving import agent_row, serving
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -100,18 +92,9 @@ SMALL = {"tool": "look", "arguments": {"size": 3}}
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def worker(stack: Stack) -> AsyncGenerator[None, None]:
     """One worker in this process."""
-    database = Database(stack.addresses.database_url)
-    client = await connect_temporal(stack.addresses.temporal, "default", plugins=[perdure_plugin()])
-    services = Services(
-        database=database, announcer=Announcer(database), cache=MessageCache(database), app=App(agents=AGENTS)
-    )
-    queues = [*((one, QUEUE) for one in AGENTS), (UNSERVED, "nobody")]
-    rows = [AgentRow(str(one.name), one.id, SESSION, queue, converter.unstructure(one.spec())) for one, queue in queues]
-    await register_agents(database, "default", rows)
-    async with build_worker(client, services, WorkerOptions(task_queue=QUEUE)):
+    async with serving(stack, QUEUE, AGENTS) as sessions:
+        await register_agents(sessions.database, "default", [agent_row(UNSERVED, "nobody")])
         yield
-    await services.announcer.close()
-    await database.close()
 
 
 def said(*script: Any) -> UserMessage:

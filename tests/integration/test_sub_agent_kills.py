@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +14,12 @@ from perdure.activities.contracts import SESSION, SessionInput
 from perdure.runtime.rebuild import rebuild_session
 from perdure.runtime.session_document import session_json_bytes
 from perdure.runtime.sessions import Sessions
-from perdure.runtime.temporal import is_open
 from perdure.store.waits import open_waits
 from perdure.uap.session_key import SessionKey
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.sub_agents import ask
-from tests.integration.test_sub_agents import APP, asked, children_of, lead, log_of, usage_row
+from tests.integration.test_sub_agents import APP, asked, children_of, is_closed, lead, log_of, usage_row
 
 POINTS = [
     "open_child.storing",
@@ -50,14 +48,10 @@ async def test_a_death_runs_no_sub_agent_twice(stack: Stack, tmp_path: Path, poi
     first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await lead(sessions, name, [ask("explorer", name, "a"), ask("scout", name, "b")], "done")
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             turn = await handle.result()
             children = await children_of(sessions, handle.session)
-            await eventually(lambda: _closed(sessions, handle.session))
-        finally:
-            second.kill()
+            await eventually(lambda: is_closed(sessions, handle.session))
         log = await log_of(sessions, handle.session)
         _, by_agent = await usage_row(sessions, handle.session)
     assert [item.result for item in turn.tool_executions] == ["a", "b"]
@@ -71,10 +65,6 @@ async def test_a_death_runs_no_sub_agent_twice(stack: Stack, tmp_path: Path, poi
     assert bought["chief"] + bought["explorer"] <= 5
 
 
-async def _closed(sessions: Sessions, session: str) -> bool:
-    return not await is_open(sessions.client, SessionKey(sessions.tenant, session))
-
-
 async def test_a_grandchilds_question_is_answered_from_the_roots_list(stack: Stack, tmp_path: Path) -> None:
     """A `once` tool three levels deep whose worker died: its wait shows under the root, with its path."""
     name = uuid.uuid4().hex
@@ -85,16 +75,12 @@ async def test_a_grandchilds_question_is_answered_from_the_roots_list(stack: Sta
     async with stack.connect() as sessions:
         inner = ask("explorer", name, [ask("digger", name, deed, "dug")], "explored")
         handle = await lead(sessions, name, [inner], "done")
-        await asyncio.to_thread(first.wait_dead)
-        second = WorkerProcess(stack, APP).wait_ready()
-        try:
+        async with first.replaced_when_dead():
             (wait,) = await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
             assert (wait.root, wait.path) == (handle.session, "chief/explorer/digger")
             assert wait.key.session != handle.session
             await sessions.answer(wait.id, {"outcome": "happened", "result": "seen"}, by="test")
             assert (await handle.result()).response.text == "done"
-        finally:
-            second.kill()
         assert await open_waits(sessions.database, sessions.tenant, handle.session) == []
     assert asked(stack, name) == ["chief", "explorer", "digger", "digger", "explorer", "chief"]
 
@@ -105,7 +91,7 @@ async def test_a_lost_childs_execution_is_taken_up_again(stack: Stack, other: Wo
     rounds = [[{"tool": "note", "arguments": {"name": name, "key": str(n)}}] for n in range(3)]
     async with stack.connect() as sessions:
         handle = await lead(sessions, name, [ask("explorer", name, *rounds, "noted", latency=0.3)], "done")
-        await eventually(lambda: _noted(stack, name, 1))
+        await stack.until_entries(name, "tool_done")
         (child,) = await children_of(sessions, handle.session)
         await sessions.client.get_workflow_handle(_id(child["session"])).terminate("by hand")
         turn = await handle.result()
@@ -145,7 +131,7 @@ async def test_a_parent_with_sub_agents_is_rebuilt(stack: Stack, other: WorkerPr
         await handle.result()
         children = await children_of(sessions, handle.session)
         for session in (handle.session, *(child["session"] for child in children)):
-            await eventually(lambda session=session: _closed(sessions, session))
+            await eventually(lambda session=session: is_closed(sessions, session))
             await _rebuilt(sessions, SessionKey(sessions.tenant, session))
 
 
@@ -170,10 +156,6 @@ async def _rows(sessions: Sessions, key: SessionKey) -> Any:
 
 def _id(session: str) -> str:
     return SessionKey("default", session).workflow_id
-
-
-async def _noted(stack: Stack, name: str, count: int) -> bool:
-    return len(stack.entries(name, "tool_done")) >= count
 
 
 async def _ended(sessions: Sessions, session: str, count: int) -> bool:

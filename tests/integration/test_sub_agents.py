@@ -194,7 +194,7 @@ async def test_cancel_reaches_three_levels_within_two_seconds(stack: Stack, work
         before = {session: len(await log_of(sessions, session)) for session in family}
         _, by_agent = await usage_row(sessions, handle.session)
         for session in family:
-            await eventually(lambda session=session: _closed(sessions, session), what="its execution closed")
+            await eventually(lambda session=session: is_closed(sessions, session), what="its execution closed")
         await asyncio.sleep(1)
         assert {session: len(await log_of(sessions, session)) for session in family} == before
     assert took < 2.0
@@ -209,7 +209,8 @@ async def _count(stack: Stack, name: str, who: str, count: int) -> bool:
     return asked(stack, name).count(who) >= count
 
 
-async def _closed(sessions: Sessions, session: str) -> bool:
+async def is_closed(sessions: Sessions, session: str) -> bool:
+    """Whether no execution of a session is open."""
     return not await is_open(sessions.client, SessionKey(sessions.tenant, session))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
@@ -16,20 +15,13 @@ from tests.integration.test_kills import finish, spec, submit
 LEAVES_WITHIN_S = 10.0
 
 
-def _entries(stack: Stack, values: dict[str, Any], kind: str) -> Any:
-    async def found() -> list[dict[str, Any]]:
-        return stack.entries(values["name"], kind)
-
-    return found
-
-
 async def test_a_deploy_lets_short_work_end(stack: Stack) -> None:
     """SIGTERM with a short tool in hand: the tool ends, its result is stored, the worker exits with 0."""
     values = spec(steps=1, tool="at_most_once", seconds=1.0)
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "tool"))
+        await stack.until_entries(values["name"], "tool")
         assert await asyncio.to_thread(first.terminate) == 0
         second = WorkerProcess(stack).wait_ready()
         try:
@@ -47,7 +39,7 @@ async def test_a_deploy_is_a_retry_and_no_cancel(stack: Stack, tool: str) -> Non
     first = WorkerProcess(stack, PERDURE_SHUTDOWN_GRACE="0.5").wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(_entries(stack, values, "tool"))
+        await stack.until_entries(values["name"], "tool")
         began = time.monotonic()
         assert await asyncio.to_thread(first.terminate) == 0
         assert time.monotonic() - began < 5.0

@@ -43,8 +43,10 @@ STATUSES = {
     "cancelled_during_a_tool.1": ["cancelled"],
     "cancelled_during_an_answer.1": ["cancelled"],
     "failed.1": ["failed"],
+    "stopped_by_a_person.1": ["failed"],
     "over_its_limit.1": ["failed"],
     "debates.1": ["completed", "completed"],
+    "steered_and_rolled_back.1": ["cancelled", "cancelled", "completed"],
     "several_inputs.1": ["completed", "failed", "completed"],
 }
 

@@ -216,7 +216,6 @@ async def programs_connect(message: UserMessage, coder: Agent) -> None:
         await sessions.submit("coder", ["hello"])  # pyright: ignore[reportArgumentType]
         await sessions.submit("coder", "hello", "session")  # pyright: ignore[reportCallIssue]
         await sessions.submit("coder", "hello", options={"max_steps": 3})  # pyright: ignore[reportArgumentType]
-        await sessions.submit("coder", "hello", policy="reject")  # pyright: ignore[reportCallIssue]
     async with connect("localhost:7233"):  # pyright: ignore[reportCallIssue]
         pass
     with connect():  # pyright: ignore[reportGeneralTypeIssues]

@@ -12,7 +12,8 @@ import pytest
 from perdure.errors import InvalidInput, LimitExceeded, StrategyError
 from perdure.execution import loop, plan, react
 from perdure.inprocess import InProcessHost
-from perdure.uap.agent import NamedStrategy, agent
+from perdure.uap.agent import agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy, StepResult
 from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import scaffold_of

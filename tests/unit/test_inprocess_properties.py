@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perdure.execution import loop, plan, react
 from perdure.inprocess import InProcessHost
-from perdure.uap.agent import NamedStrategy
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import PROMPT, scaffold_of
 from perdure.upp.errors import UPPError

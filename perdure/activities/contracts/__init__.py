@@ -9,6 +9,7 @@ from perdure.activities.contracts.model_calls import AskInput, GenerateInput, Ge
 from perdure.activities.contracts.names import (
     ACTIVITIES,
     ANSWER,
+    APPROVAL,
     AROUND,
     BEGIN_RUN,
     CALL_TOOL,
@@ -25,6 +26,8 @@ from perdure.activities.contracts.names import (
     RESUME,
     SANDBOXED_SESSION,
     SESSION,
+    STEER,
+    TAKE_STEERS,
     WAKE,
 )
 from perdure.activities.contracts.session import (
@@ -36,6 +39,7 @@ from perdure.activities.contracts.session import (
     RunFrame,
     SessionInput,
 )
+from perdure.activities.contracts.steers import TakeSteersInput, TakeSteersResult
 from perdure.activities.contracts.tool_calls import CallToolInput, CallToolResult
 from perdure.activities.contracts.user_calls import (
     AroundInput,
@@ -51,6 +55,7 @@ from perdure.activities.contracts.user_calls import (
 __all__ = [
     "ACTIVITIES",
     "ANSWER",
+    "APPROVAL",
     "AROUND",
     "BEGIN_RUN",
     "CALL_TOOL",
@@ -67,6 +72,8 @@ __all__ = [
     "RESUME",
     "SANDBOXED_SESSION",
     "SESSION",
+    "STEER",
+    "TAKE_STEERS",
     "WAKE",
     "AroundInput",
     "AroundResult",
@@ -92,4 +99,6 @@ __all__ = [
     "RecordResult",
     "RunFrame",
     "SessionInput",
+    "TakeSteersInput",
+    "TakeSteersResult",
 ]

@@ -13,7 +13,8 @@ READ_HISTORY = "perdure.read_history"
 KEEP_TURN = "perdure.keep_turn"
 RECORD = "perdure.record"
 END_RUN = "perdure.end_run"
-ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, CALL_USER, AROUND, READ_HISTORY, KEEP_TURN, RECORD, END_RUN)
+TAKE_STEERS = "perdure.take_steers"
+ACTIVITIES = (BEGIN_RUN, GENERATE, CALL_TOOL, CALL_USER, AROUND, READ_HISTORY, KEEP_TURN, RECORD, END_RUN, TAKE_STEERS)
 """Every name that workflows schedule; a worker that lacks one does not start."""
 
 WAKE = "wake"
@@ -21,6 +22,8 @@ PAUSE = "pause"
 RESUME = "resume"
 CANCEL = "cancel"
 ANSWER = "answer"
+STEER = "steer"
 
 OUTCOME = "outcome"
 CLIENT_TOOL = "client_tool"
+APPROVAL = "approval"

@@ -103,6 +103,7 @@ class Carried:
         started: tool calls of the step in hand that were started, by index; None if it is not in hand.
         parked: what the open `run.parked` events say.
         pending: records that no activity has written yet.
+        steered: inputs may have joined the open run in the step in hand, or wait to join it.
     """
 
     paused: bool = False
@@ -113,6 +114,7 @@ class Carried:
     started: list[int] | None = None
     parked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    steered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class BeginRunResult:
             gone and it comes from the last checkpoint row; None if this execution itself began the run.
         pending: of an adopted run: its last checkpoint's record, if that execution may not have come to write it.
         orphan: a sub-agent's run whose parent's run has ended; it is to be cancelled.
+        steered: inputs have joined the run, or wait to join it.
     """
 
     kind: str
@@ -159,3 +162,4 @@ class BeginRunResult:
     source: str | None = None
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     orphan: bool = False
+    steered: bool = False

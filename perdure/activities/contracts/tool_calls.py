@@ -10,7 +10,9 @@ from typing import Any
 class CallToolInput:
     """One tool call. Its arguments are read from the stored message and must have this hash.
 
-    `child` is the session of the sub-agent that was called; its run's outcome is the result.
+    `child` is the session of the sub-agent that was called; its run's outcome is the result. `refused` describes the
+    error for which it is not to be begun; it is the result unless that session is there already. `approval` is the tool's
+    as the run froze it: "human", "predicate" or "".
     """
 
     tenant: str
@@ -26,6 +28,8 @@ class CallToolInput:
     adopted: bool = False
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     child: str = ""
+    refused: dict[str, Any] | None = None
+    approval: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,12 @@ class CallToolResult:
         duration_ms: milliseconds the tool took.
         attempt: the activity's attempt that stored it.
         batch_sha256: of the tool-result message, from the last call of a batch.
-        wait: "outcome" or "client_tool".
+        wait: "outcome", "client_tool" or "approval".
         usage_by_agent: of a sub-agent: TokenUsage JSON of it and of its own, by agent path.
+        expires_s: seconds after which that wait answers itself; None if it waits for ever.
+        approved: whether a person or a predicate approved the call; None if neither was asked.
+        args_sha256: of the arguments that the tool was called with, where they are not the model's.
+        arguments: those, cut as `result` is.
     """
 
     kind: str = "result"
@@ -58,3 +66,7 @@ class CallToolResult:
     batch_sha256: str | None = None
     wait: str | None = None
     usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    expires_s: float | None = None
+    approved: bool | None = None
+    args_sha256: str = ""
+    arguments: Any = None

@@ -97,6 +97,8 @@ class AroundResult:
         position: of "enter": messages of the node afterwards.
         outcome: of "leave": what the run comes to.
         error: what `before` or `on_event` raised, or what goes on outwards of "leave"; the run fails of it.
+        usage_by_agent: of "enter": TokenUsage JSON of model calls that middleware made, by `path#middleware`.
+        turn_sha256: of "leave": of the stored turn that took the place of the run's own; "" if none did.
     """
 
     epoch: int = 0
@@ -105,6 +107,8 @@ class AroundResult:
     outcome: str = ""
     error: dict[str, Any] | None = None
     kind: str = "done"
+    usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    turn_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

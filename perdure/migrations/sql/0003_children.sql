@@ -112,7 +112,63 @@ begin
             select 'orphan', to_json(v_orphan)) as e);
 end $$;
 
--- As end_run_v2. The run's and the session's usage by agent path: its own under its agent's path, and p_children's.
+-- What of a usage is left without another one that is part of it, field by field. A cost is left if both are known.
+create function perdure.less_usage_v1(p_whole json, p_part json) returns json language sql immutable as $$
+    select coalesce(json_object_agg(f.name, f.rest order by f.name), '{}'::json) from (
+        select w.key as name,
+               case when w.key <> 'cost' then to_json((w.value #>> '{}')::numeric - coalesce((p.value #>> '{}')::numeric, 0))
+                    else to_json(trim_scale((w.value #>> '{}')::numeric - coalesce((p.value #>> '{}')::numeric, 0))::text)
+                    end as rest,
+               (w.value #>> '{}')::numeric = (p.value #>> '{}')::numeric as is_none
+          from json_each(p_whole) as w left join json_each(coalesce(p_part, '{}'::json)) as p on p.key = w.key
+    ) as f where f.name = 'cost' or f.is_none is not true
+$$;
+
+-- The same for objects of usages by agent path.
+create function perdure.less_usages_v1(p_whole json, p_part json) returns json language sql immutable as $$
+    select coalesce(json_object_agg(w.key, perdure.less_usage_v1(w.value, p_part -> w.key) order by w.key), '{}'::json)
+      from json_each(coalesce(p_whole, '{}'::json)) as w
+$$;
+
+-- Where a run that goes on from a checkpoint began, as Progress: that was counted with the run that took the checkpoint.
+-- Null for any other run, and for a strategy that starts over.
+create function perdure.counted_before_v1(p_tenant text, p_session text, p_run text) returns json
+language sql stable as $$
+    select i.detail -> 'progress' from perdure.inputs i
+      join perdure.runs r on r.tenant_id = i.tenant_id and r.session_id = i.session_id and r.id = i.run_id
+     where i.tenant_id = p_tenant and i.session_id = p_session and i.run_id = p_run and i.kind = 'resume'
+       and (coalesce(r.spec #>> '{strategy,source}', '') = ''
+            or coalesce((r.spec #>> '{strategy,resumable}')::boolean, false))
+$$;
+
+-- What a run leaves in the thread, once it has ended. Of one that was cancelled before any answer nothing stays, as of one
+-- that failed; of a failed one that went on from a checkpoint the messages stay that came with the checkpoint.
+create function perdure.tidy_thread_v1(p_tenant text, p_session text, p_run text, p_status text) returns void
+language plpgsql as $$
+begin
+    if p_status = 'cancelled' then
+        update perdure.messages m set discarded = true
+         where m.tenant_id = p_tenant and m.session_id = p_session and m.run_id = p_run and not m.discarded
+           and not exists (select 1 from perdure.messages a where a.tenant_id = p_tenant and a.session_id = p_session
+                              and a.run_id = p_run and a.type = 'assistant' and not a.discarded);
+    elsif p_status = 'failed' then
+        update perdure.messages m set discarded = false
+          from perdure.inputs i
+         where i.tenant_id = p_tenant and i.session_id = p_session and i.run_id = p_run and i.kind = 'resume'
+           and m.tenant_id = p_tenant and m.session_id = p_session and m.run_id = p_run
+           and m.node_id = i.detail ->> 'node' and m.position < (i.detail #>> '{progress,position}')::integer
+           and not m.scaffold;
+    else
+        return;
+    end if;
+    if found then
+        update perdure.session_heads set discards = discards + 1
+         where tenant_id = p_tenant and session_id = p_session;
+    end if;
+end $$;
+
+-- As end_run_v2. The run's and the session's usage by agent path: its own under its agent's path, and p_children's; what a
+-- checkpoint that it went on from had used was counted before, and so were its steps. The thread is tidied.
 create function perdure.end_run_v3(p_tenant text, p_session text, p_run text, p_execution text, p_status text,
     p_error json, p_usage json, p_cycles integer, p_step integer, p_now timestamptz, p_at text, p_settle_sha text,
     p_settle bytea, p_partial json, p_partial_body bytea, p_event json, p_pending json, p_children json) returns json
@@ -120,6 +176,7 @@ language plpgsql as $$
 declare
     v_answer json := perdure.end_run_v2(p_tenant, p_session, p_run, p_execution, p_status, p_error, p_usage, p_cycles,
         p_step, p_now, p_at, p_settle_sha, p_settle, p_partial, p_partial_body, p_event, p_pending);
+    v_base   json := perdure.counted_before_v1(p_tenant, p_session, p_run);
     v_agent  text;
     v_usages json;
     v_known  json;
@@ -135,18 +192,24 @@ begin
         return (select json_object_agg(e.key, e.value) from (
                 select key, value from json_each(v_answer)
                 union all
-                select 'usage_by_agent', coalesce(v_known, '{}'::json)) as e);
+                select 'usage_by_agent', perdure.join_usage_v1(v_known, v_base -> 'usage_by_agent')) as e);
     end if;
-    v_usages := perdure.join_usage_v1(json_build_object(v_agent, p_usage), p_children);
+    perform perdure.tidy_thread_v1(p_tenant, p_session, p_run, p_status);
+    v_usages := perdure.less_usages_v1(perdure.join_usage_v1(json_build_object(v_agent, p_usage), p_children),
+        perdure.join_usage_v1(json_build_object(v_agent, coalesce(v_base -> 'usage', '{}'::json)),
+                              v_base -> 'usage_by_agent'));
     update perdure.runs set usage_by_agent = v_usages
      where tenant_id = p_tenant and session_id = p_session and id = p_run;
     update perdure.sessions s set usage_by_agent = perdure.join_usage_v1(s.usage_by_agent, v_usages),
+           steps = s.steps - coalesce((v_base ->> 'step')::integer, 0),
            usage = json_build_object(
-               'inputTokens', (s.usage ->> 'inputTokens')::bigint + c.input,
-               'outputTokens', (s.usage ->> 'outputTokens')::bigint + c.output)
+               'inputTokens', (s.usage ->> 'inputTokens')::bigint + c.input
+                              - coalesce((p_usage ->> 'inputTokens')::bigint, 0),
+               'outputTokens', (s.usage ->> 'outputTokens')::bigint + c.output
+                               - coalesce((p_usage ->> 'outputTokens')::bigint, 0))
       from (select coalesce(sum((e.value ->> 'inputTokens')::bigint), 0) as input,
                    coalesce(sum((e.value ->> 'outputTokens')::bigint), 0) as output
-              from json_each(coalesce(p_children, '{}'::json)) as e) as c
+              from json_each(v_usages) as e) as c
      where s.tenant_id = p_tenant and s.id = p_session;
     return v_answer;
 end $$;

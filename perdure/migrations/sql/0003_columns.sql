@@ -7,7 +7,7 @@ alter table perdure.sessions add column parent_session text, add column parent_r
 create index sessions_by_parent on perdure.sessions (tenant_id, parent_session) where parent_session is not null;
 alter table perdure.inputs add column detail json;
 alter table perdure.thread_nodes add column imported json;
-alter table perdure.runs add column usage_by_agent json, add column turn bytea;
+alter table perdure.runs add column usage_by_agent json, add column turn_sha text;
 alter table perdure.checkpoints add column imported_sha text;
 
 create table perdure.run_views (

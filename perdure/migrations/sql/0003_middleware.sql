@@ -76,10 +76,11 @@ end $$;
 
 -- Stores what `after` or `on_error` left of a run, once. With p_turn the run has another turn than it made: calls that are
 -- still open get a result, of the run's messages only those in p_keep stay in the thread, and the turn's others ({id,
--- step, type, sha256}, their bodies beside them) come after all of them. Hidden messages in p_keep are shown.
+-- step, type, sha256}, their bodies beside them) come after all of them; the turn itself is a payload. Hidden messages in
+-- p_keep are shown.
 create function perdure.leave_run_v1(p_tenant text, p_session text, p_run text, p_node text, p_at text,
-    p_settle_sha text, p_settle bytea, p_keep json, p_rows json, p_bodies bytea[], p_turn bytea, p_left json,
-    p_events json) returns json
+    p_settle_sha text, p_settle bytea, p_keep json, p_rows json, p_bodies bytea[], p_turn_sha text, p_turn bytea,
+    p_left json, p_events json) returns json
 language plpgsql as $$
 declare
     v_head  perdure.session_heads;
@@ -127,13 +128,15 @@ begin
         select p_tenant, p_session, r.v ->> 'id', p_node, v_end + r.n - 1, p_run, (r.v ->> 'step')::integer,
                r.v ->> 'type', perdure.keep_v1(p_tenant, p_session, r.v ->> 'sha256', p_bodies[r.n]), r.v ->> 'sha256'
           from json_array_elements(p_rows) with ordinality as r(v, n);
-        update perdure.runs set turn = p_turn
+        insert into perdure.payloads (tenant_id, session_id, sha256, bytes)
+        values (p_tenant, p_session, p_turn_sha, p_turn) on conflict do nothing;
+        update perdure.runs set turn_sha = p_turn_sha
          where tenant_id = p_tenant and session_id = p_session and id = p_run;
     end if;
     update perdure.messages set scaffold = false
      where tenant_id = p_tenant and session_id = p_session and run_id = p_run and scaffold and id = any (v_keep);
     update perdure.run_views set result = json_build_object('start', result -> 'start', 'input', result -> 'input',
-               'error', result -> 'error', 'left', p_left)
+               'error', result -> 'error', 'used', coalesce(result -> 'used', '{}'::json), 'left', p_left)
      where tenant_id = p_tenant and session_id = p_session and run_id = p_run;
     perform perdure.emit_v1(p_tenant, p_session, p_run, p_events);
     return json_build_object('kind', 'won', 'left', p_left);

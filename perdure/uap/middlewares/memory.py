@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from perdure.errors import InvalidInput
 from perdure.uap.middleware import Middleware, MiddlewareContext
 from perdure.uap.middlewares.retriever import Retriever
-from perdure.uap.middlewares.summary import Summarize, Summarizer, note, transcript
+from perdure.uap.middlewares.summary import Summarize, Summarizer, Used, note, transcript
 from perdure.uap.middlewares.window import estimate_tokens, window_start
 from perdure.uap.user_call import call_user
 from perdure.upp.messages import Message, UserMessage
@@ -42,7 +43,7 @@ class Memory(Middleware):
     async def before(self, context: MiddlewareContext) -> MiddlewareContext | None:
         start = self._start(context.history)
         older, kept = context.history[:start], context.history[start:]
-        front = await self._summary(older)
+        front = await self._summary(older, partial(context.count, self.name))
         if older and kept and not front and not isinstance(kept[0], UserMessage):
             front = [note("left_out", LEFT_OUT)]  # vendors want a conversation to begin with the user
         found = await self._found(context.input, kept)
@@ -50,10 +51,10 @@ class Memory(Middleware):
             return None
         return replace(context, history=[*front, *kept, *found])
 
-    async def _summary(self, older: Sequence[Message]) -> list[Message]:
+    async def _summary(self, older: Sequence[Message], used: Used) -> list[Message]:
         if self._summarizer is None or not older:
             return []
-        text = await self._summarizer.summary(older)
+        text = await self._summarizer.summary(older, used)
         return [note("summary", SUMMARY + text)] if text.strip() else []
 
     async def _found(self, query: Message, kept: Sequence[Message]) -> list[Message]:
@@ -81,7 +82,8 @@ def memory(
 ) -> Middleware:
     """Middleware that shows the model the end of a long history, and the rest in short.
 
-    Only what the model sees changes: threads and sessions keep every message. Calls of tools and their results stay
+    Only what the model sees changes: threads and sessions keep every message. What a model that summarizes uses is the
+    run's, in usage by agent under `<agent path>#memory`. Calls of tools and their results stay
     together, and the window begins with what the user said. The limits hold for the messages of the history itself;
     the input, a summary and what a retriever found come on top.
 

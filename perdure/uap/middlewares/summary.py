@@ -12,10 +12,14 @@ from perdure.uap.user_call import call_user
 from perdure.upp.json_value import dumps
 from perdure.upp.llm import llm
 from perdure.upp.messages import AssistantMessage, Message, UserMessage
-from perdure.upp.provider import ModelReference
+from perdure.upp.provider import BoundLLMModel, ModelReference
+from perdure.upp.usage import TokenUsage
 
 Summarize: TypeAlias = Callable[[Sequence[Message]], str | Awaitable[str]]
 """Text that stands for messages, oldest first; the first of them may be the note of an earlier summary."""
+
+Used: TypeAlias = Callable[[BoundLLMModel, TokenUsage], None]
+"""Is told what a model call used."""
 
 NAMESPACE = "uap"
 PART_CHARACTERS = 2000
@@ -30,11 +34,15 @@ class Summarizer:
     """Summaries by a function or model. A conversation that has grown is summarized from its last summary on."""
 
     def __init__(self, summarize: Summarize | ModelReference) -> None:
-        self._summarize = by_model(summarize) if isinstance(summarize, ModelReference) else summarize
+        self._summarize = ModelSummary(summarize) if isinstance(summarize, ModelReference) else summarize
         self._known: OrderedDict[str, str] = OrderedDict()
 
-    async def summary(self, messages: Sequence[Message]) -> str:
+    async def summary(self, messages: Sequence[Message], used: Used | None = None) -> str:
         """What stands for the messages, of which there is at least one.
+
+        Args:
+            messages: oldest first.
+            used: is told what a model that summarizes used.
 
         Raises:
             StrategyError: the function returned something else than text.
@@ -45,7 +53,11 @@ class Summarizer:
         earlier = [note("summary", self._known[keys[done - 1]])] if done else []
         if done == len(keys):
             return self._known[keys[-1]]
-        made = await call_user(self._summarize, [*earlier, *messages[done:]])
+        told = [*earlier, *messages[done:]]
+        if isinstance(self._summarize, ModelSummary):
+            made: object = await self._summarize.text(told, used)
+        else:
+            made = await call_user(self._summarize, told)
         if not isinstance(made, str):
             raise StrategyError(f"summarize returned a {type(made).__name__}; it must return text")
         self._known[keys[-1]] = made
@@ -54,14 +66,19 @@ class Summarizer:
         return made
 
 
-def by_model(model: ModelReference) -> Summarize:
-    """A function that lets a model summarize."""
-    instance = llm(model=model, system=PROMPT)
+class ModelSummary:
+    """Lets a model summarize."""
 
-    async def summarize(messages: Sequence[Message]) -> str:
-        return (await instance.generate(transcript(messages))).response.text
+    def __init__(self, model: ModelReference) -> None:
+        """Ask this model. Raises UPPError if it cannot be used."""
+        self._llm = llm(model=model, system=PROMPT)
 
-    return summarize
+    async def text(self, messages: Sequence[Message], used: Used | None) -> str:
+        """What it makes of the messages. Raises UPPError."""
+        turn = await self._llm.generate(transcript(messages))
+        if used is not None:
+            used(self._llm.model, turn.usage)
+        return turn.response.text
 
 
 def note(kind: str, text: str) -> UserMessage:

@@ -11,14 +11,14 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import cast
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 from httpx_sse import EventSource
 
 from perdure.upp.errors import ErrorCode, UPPError
-from perdure.upp.json_value import JSONObject, JSONValue, loads, well_formed
+from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.providers._body import body_lines, json_object, read_body
 from perdure.upp.providers._client import client_of
 from perdure.upp.providers._errors import error_from_event, error_of_answer
 from perdure.upp.providers._redaction import redact
@@ -65,12 +65,12 @@ async def post_json(request: VendorRequest) -> JSONObject:
     body = bytearray()
     try:
         async with asyncio.timeout(request.seconds), _answer(request, "application/json") as response:
-            await _read(response, _MAX_ANSWER_BYTES, body)
+            await read_body(response, _MAX_ANSWER_BYTES, body)
     except TimeoutError:
         raise _late(request) from None
     if len(body) > _MAX_ANSWER_BYTES:
         raise _unreadable(request, f"the answer is larger than {_MAX_ANSWER_BYTES} bytes")
-    answer = _json_object(body)
+    answer = json_object(body)
     if answer is None:
         raise _unreadable(request, f"the answer is no JSON object; {_beginning(request, body)}")
     return answer
@@ -93,7 +93,7 @@ async def stream_events(request: VendorRequest) -> AsyncGenerator[VendorEvent, N
                 if event.data == "[DONE]":
                     await linger(events)
                     return
-                data = _json_object(event.data.encode("utf-8", "surrogatepass"))
+                data = json_object(event.data.encode("utf-8", "surrogatepass"))
                 if data is not None:
                     yield VendorEvent(event.event or "message", data)
                 elif event.data:
@@ -106,9 +106,9 @@ async def stream_lines(request: VendorRequest) -> AsyncGenerator[JSONObject, Non
     Raises:
         UPPError: as `stream_events`; INVALID_RESPONSE if a line is no JSON object.
     """
-    async with _answer(request, "application/x-ndjson") as response, aclosing(_lines(response)) as lines:
+    async with _answer(request, "application/x-ndjson") as response, aclosing(body_lines(response)) as lines:
         async for line in lines:
-            value = _json_object(line)
+            value = json_object(line)
             if value is None:
                 raise _unreadable(request, f"a line of the stream is no JSON object; {_beginning(request, line)}")
             yield value
@@ -171,7 +171,7 @@ async def _refusal(request: VendorRequest, response: httpx.Response) -> UPPError
         )
     body = bytearray()
     with suppress(httpx.HTTPError, OSError):  # what was read of it is enough, the status says the most
-        await _read(response, _MAX_ERROR_BYTES, body)
+        await read_body(response, _MAX_ERROR_BYTES, body)
     return error_of_answer(request.context(), status, response.reason_phrase, response.headers, bytes(body))
 
 
@@ -199,46 +199,12 @@ async def _expect_events(request: VendorRequest, response: httpx.Response) -> No
     if "text/event-stream" in kind:
         return
     body = bytearray()
-    await _read(response, _MAX_ERROR_BYTES, body)
-    answer = _json_object(body)
+    await read_body(response, _MAX_ERROR_BYTES, body)
+    answer = json_object(body)
     if answer is not None and answer.get("error"):
         raise error_in_stream(request, answer)
     problem = f"the answer is {kind or 'of no type'} and not text/event-stream; {_beginning(request, body)}"
     raise _unreadable(request, problem)
-
-
-async def _read(response: httpx.Response, limit: int, body: bytearray) -> None:
-    """Adds the answer's body, up to some bytes more than the limit."""
-    chunks = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > limit:
-                return
-
-
-async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yields the lines that hold something, split at line feeds only: text may hold every other line end."""
-    chunks = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
-    rest = bytearray()
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            rest += chunk
-            if b"\n" in chunk:
-                *lines, rest = rest.split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield bytes(line)
-    if rest.strip():
-        yield bytes(rest)
-
-
-def _json_object(data: bytes | bytearray) -> JSONObject | None:
-    try:
-        value = well_formed(loads(bytes(data)))
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _late(request: VendorRequest) -> UPPError:

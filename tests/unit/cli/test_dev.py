@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.embedded.dev import Development, Worker, watch
+from perdure.embedded.dev import Development, Kept, watch
 from perdure.embedded.servers import Addresses, EmbeddedServers
 from perdure.errors import EmbeddedError
 
@@ -20,11 +20,11 @@ HERE = Addresses("127.0.0.1:1", "postgresql://u:p@127.0.0.1:2/x")
 THERE = Addresses("127.0.0.1:3", "postgresql://u:p@127.0.0.1:2/x")
 
 
-def worker_of(tmp_path: Path, program: str, patience: float = 20) -> tuple[Worker, list[str]]:
+def worker_of(tmp_path: Path, program: str, patience: float = 20) -> tuple[Kept, list[str]]:
     """A worker that is a small program, and what is said of it."""
     said: list[str] = []
     command = [sys.executable, "-c", program]
-    return Worker(Development(tmp_path, command, timedelta(seconds=patience)), said.append), said
+    return Development(tmp_path, command, timedelta(seconds=patience)).processes(said.append)[0], said
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -34,7 +34,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def end(keeping: asyncio.Task[None], worker: Worker) -> None:
+async def end(keeping: asyncio.Task[None], worker: Kept) -> None:
     keeping.cancel()
     await asyncio.wait([keeping])
     await worker.stop()
@@ -77,7 +77,7 @@ async def test_servers_that_cannot_be_kept_end_the_worker_too(tmp_path: Path, mo
 
     monkeypatch.setattr(EmbeddedServers, "supervise", fail)
     with pytest.raises(EmbeddedError, match="five times"):
-        await watch(servers, worker)
+        await watch(servers, [worker])
     assert said == []
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.cli.output import in_short, iso, put_fields, put_json, put_json_line, put_table, put_text, visible
+from perdure.cli.output import in_short, put_fields, put_json, put_json_line, put_table, put_text, visible
+from perdure.runtime.shown import iso
 
 
 def test_a_table_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:

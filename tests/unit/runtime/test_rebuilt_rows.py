@@ -24,7 +24,8 @@ from perdure.activities.contracts import (
 from perdure.activities.history import Entry
 from perdure.errors import DamagedSession
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
-from perdure.runtime.rebuilt_runs import KnownRun, checkpoint_rows, known_run, run_row, session_totals
+from perdure.runtime.rebuilt_runs import KnownRun, checkpoint_rows, known_run, run_row
+from perdure.runtime.rebuilt_sessions import session_totals
 from perdure.runtime.run_log import is_ahead, missing_checkpoints, read_logs
 from perdure.runtime.session_history import SessionHistory
 from perdure.store.rebuilt import Kept, LogEntry, StoredBody

@@ -10,7 +10,8 @@ import pytest
 from perdure.errors import StrategyError
 from perdure.execution import loop, plan, react
 from perdure.uap.active_session import current_run
-from perdure.uap.agent import NamedStrategy, agent
+from perdure.uap.agent import agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy, StepResult
 from perdure.uap.ids import is_uuid4
 from perdure.uap.session import Session, session

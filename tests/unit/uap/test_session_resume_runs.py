@@ -10,7 +10,8 @@ from hypothesis.stateful import rule
 
 from perdure import agent
 from perdure.execution import loop, plan, react
-from perdure.uap.agent import Agent, NamedStrategy
+from perdure.uap.agent import Agent
+from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.session import Session, session
 from perdure.upp.errors import UPPError

@@ -121,6 +121,8 @@ async def test_a_context_cannot_be_given_by_the_model() -> None:
 
 async def test_run_works_without_a_context() -> None:
     """UPP's own form, run(params), serves tools that need no context."""
+    assert add.run is not None
+    assert open_ticket.run is not None
     assert add.run({"a": 1}) == 3
     with pytest.raises(InvalidInput, match="context: this tool needs a ToolContext"):
         await open_ticket.run({"title": "x"})  # pyright: ignore[reportGeneralTypeIssues]

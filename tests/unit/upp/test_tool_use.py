@@ -259,3 +259,38 @@ def test_the_limit_is_a_whole_number(limit: Any) -> None:
 def test_ten_rounds_are_the_default() -> None:
     """UPP's number."""
     assert ToolUseStrategy().max_iterations == 10
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_the_approval_hook_decides_in_a_persons_place(answer: bool) -> None:
+    """Where nobody can be waited for; the record says what it decided."""
+    execution = await execute(ToolUseStrategy(on_approval=giving(answer)), approval="human")
+    assert (execution.approved, execution.is_error) == (answer, not answer)
+
+
+async def test_without_the_hook_a_call_that_needs_a_person_is_an_error_result() -> None:
+    """The model is told that only a durable run can wait."""
+    execution = await execute(ToolUseStrategy(), never, approval="human")
+    assert (execution.is_error, execution.approved) == (True, False)
+    assert "durable" in str(execution.result)
+
+
+async def test_a_predicate_may_have_a_person_decide() -> None:
+    """And a text that means nothing is a mistake, not a yes."""
+    asked: list[JSONObject] = []
+
+    def approve(_: Tool, params: JSONObject) -> bool:
+        asked.append(params)
+        return True
+
+    execution = await execute(ToolUseStrategy(on_approval=approve), approval=giving("human"))
+    assert (asked, execution.approved) == ([{"x": 1}], True)
+    with pytest.raises(TypeError, match="'humen'"):
+        await execute(ToolUseStrategy(on_approval=approve), never, approval=giving("humen"))
+
+
+async def test_a_tool_of_the_clients_is_not_called_here() -> None:
+    """The model is told so."""
+    execution = await execute_tool(Tool("t", "", {"type": "object"}, None), ToolCall("c", "t", {}), CONTEXT)
+    assert execution.is_error
+    assert "client" in str(execution.result)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perdure.errors import InvalidInput
 from perdure.upp.json_value import JSONObject
-from perdure.upp.tools import Tool, ToolEffect
+from perdure.upp.tools import Tool, ToolEffect, approval_name, client_tool, effect_name
 
 ANY: JSONObject = {"type": "object"}
 
@@ -76,3 +76,30 @@ def test_tools_are_told_apart_by_identity() -> None:
     one, other = make(), make()
     assert {one: 1}[one] == 1
     assert one != other
+
+
+WRONG_APPROVALS: list[tuple[str, dict[str, Any]]] = [
+    ("a word", {"approval": "person"}),
+    ("a flag", {"approval": True}),
+    ("a timeout alone", {"approval_timeout": timedelta(seconds=1)}),
+    ("no time", {"approval": "human", "approval_timeout": timedelta(0)}),
+    ("a number", {"approval": "human", "approval_timeout": 3}),
+    ("a client's", {"approval": "human", "run": None}),
+]
+
+
+@pytest.mark.parametrize(
+    "options", [options for _, options in WRONG_APPROVALS], ids=[name for name, _ in WRONG_APPROVALS]
+)
+def test_an_approval_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+    """A tool that seems to be guarded and is not would be worse than none."""
+    with pytest.raises(InvalidInput, match="approval"):
+        make(**options)
+
+
+def test_specs_name_who_approves_and_what_runs_where() -> None:
+    """Nobody, a person, a function; here, or at the client's."""
+    assert [approval_name(make(approval=approval)) for approval in (None, "human", bool)] == ["", "human", "predicate"]
+    assert effect_name(make(effect="once")) == "once"
+    mine = client_tool("pick", "Pick one.", timeout=timedelta(days=3))
+    assert (effect_name(mine), mine.run, mine.parameters) == ("client", None, {"type": "object", "properties": {}})

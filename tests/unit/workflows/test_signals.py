@@ -137,7 +137,7 @@ UNREADABLE: list[tuple[str, Any, str]] = [
     (CANCEL, {"run": ["r"]}, "cancel: 'id' and 'run' must be strings"),
     (ANSWER, {}, "answer: 'wait' must be a wait's id"),
     (ANSWER, {"wait": 3}, "answer: 'wait' must be a wait's id"),
-    ("paus", {}, "paus: no such signal; there are wake, pause, resume, cancel and answer"),
+    ("paus", {}, "paus: no such signal; there are wake, steer, pause, resume, cancel and answer"),
     (PAUSE, b"\x00\xff", "pause: a JSON object is needed, not bytes"),
 ]
 

@@ -1,0 +1,61 @@
+"""The HTTP server's app: routes, errors, and what stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from perdure.api import guard, problems
+from perdure.api.answers import Answer
+from perdure.api.authentication import make_authenticator
+from perdure.api.backend import Backend, opened
+from perdure.api.metrics import CountRequests
+from perdure.api.openapi import PROBLEMS, describe
+from perdure.api.routes import agents, control, events, operations, reads, runs, sessions, transfer, tree, waits
+from perdure.config import Settings
+
+DOCUMENT = "/api/openapi.json"
+DOCS = "/api/docs"
+PUBLIC = frozenset({DOCUMENT, DOCS})
+"""Paths below /api that anyone may have."""
+
+ROUTES = (agents, runs, transfer, sessions, reads, tree, control, waits, events)
+
+
+def create_app(backend: Backend, settings: Settings) -> FastAPI:
+    """The app of one process. Its lifespan opens the backend and closes it.
+
+    Args:
+        backend: the servers; opened already, or not yet.
+        settings: of the process.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with opened(backend):
+            app.state.authenticator = await make_authenticator(backend.database, settings, host=settings.api_host)
+            yield
+
+    app = FastAPI(
+        title="Perdure",
+        summary="Agents that outlive their processes.",
+        version=version("perdure"),
+        openapi_url=DOCUMENT,
+        docs_url=DOCS,
+        redoc_url=None,
+        default_response_class=Answer,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    app.state.backend = backend
+    for module in ROUTES:
+        app.include_router(module.router, responses=PROBLEMS)
+    app.include_router(operations.router)
+    problems.install(app)
+    describe(app)
+    guard.install(app, settings, public=PUBLIC)
+    app.add_middleware(CountRequests, metrics=backend.metrics)
+    return app

@@ -1,0 +1,45 @@
+"""The socket that the server listens on, had before anything is served so that a taken port is said at once."""
+
+from __future__ import annotations
+
+import socket
+from typing import cast
+
+from perdure.errors import InvalidInput
+
+_BACKLOG = 1024
+_TAKES_NOTHING_MS = 60_000
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # a peer that is there but takes nothing is let go of
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TAKES_NOTHING_MS)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InvalidInput(
+            f"the API cannot listen on {host} port {port}: {error.strerror or error}; give it a free one: --port, or "
+            "PERDURE_API_PORT"
+        ) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """The address of a socket as a client writes it."""
+    host, port = cast("tuple[str, int]", listener.getsockname()[:2])
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

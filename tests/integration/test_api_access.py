@@ -1,0 +1,224 @@
+"""L94: every route x {no key, a worthless key, a missing scope, another tenant's key}, made from the app's own list."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+
+from perdure.api.principal import Scope
+from tests.integration import access_stage
+from tests.integration.access_stage import OTHER, OWNER, TITLE, Endpoint, Owned
+from tests.integration.stack import Stack
+
+one_loop = pytest.mark.asyncio(loop_scope="module")
+"""The server is opened once for all tests."""
+
+APP = access_stage.unconnected_app()
+ENDPOINTS = access_stage.endpoints(APP)
+GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.scope is not None]
+NAMING = [endpoint for endpoint in GUARDED if "{" in endpoint.path]
+LISTING = [endpoint for endpoint in GUARDED if endpoint.method == "GET" and "{" not in endpoint.path]
+PUBLIC = {"/health", "/ready", "/metrics", "/api/openapi.json", "/api/docs", "/docs/oauth2-redirect"}
+SOCKETS = {"/api/sessions/{session}/events/ws"}
+ALL_BUT_ADMIN = {Scope.READ, Scope.RUN, Scope.APPROVE}
+NODE = "0a4c9d6e-52a1-4c8e-8a34-8c3e7f1f2a10"
+BODIES: dict[str, Any] = {
+    "openRun": {"agent": "actor", "input": "x"},
+    "createSession": {"agent": "actor"},
+    "importSession": {"agent": "actor", "document": {}},
+    "submitRun": {"input": "x"},
+    "resumeRun": {},
+    "patchSession": {"title": "stolen"},
+    "forkThread": {},
+    "checkoutNode": {"node": NODE},
+    "mergeNodes": {"source": NODE, "target": NODE},
+    "restoreCheckpoint": {"checkpoint": NODE},
+    "answerWait": {"answer": {"result": "stolen"}},
+    "giveToolResult": {"result": "stolen"},
+}
+"""A body that would do, by operation; the others take none."""
+
+QUIET = frozenset({"api_keys", "agents", "session_addresses"})
+"""Tables that requests of others may change: when a key or an agent was last seen."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the tests of this file share."""
+
+    stack: Stack
+    url: str
+    owned: Owned
+    keys: dict[frozenset[Scope], str]
+    others: str
+
+
+@pytest.fixture(scope="module")
+def stage(stack: Stack) -> Iterator[Stage]:
+    """The owner's session with its open wait, a key for each set of scopes, and another tenant's key that may do all."""
+    with access_stage.own_database(stack) as url:
+        worker = access_stage.owners_worker(stack, url)
+        owned = asyncio.run(access_stage.own_something(stack, url))
+        wanted = [frozenset({Scope.ADMIN}), *(frozenset(ALL_BUT_ADMIN - {scope}) for scope in Scope)]
+        keys = {scopes: asyncio.run(access_stage.make_key(url, OWNER, *scopes)) for scopes in wanted}
+        yield Stage(stack, url, owned, keys, asyncio.run(access_stage.make_key(url, OTHER, Scope.ADMIN)))
+        worker.kill()
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def api(stage: Stage) -> AsyncGenerator[tuple[FastAPI, httpx.AsyncClient]]:
+    async with access_stage.serving(stage.stack, stage.url) as served:
+        yield served
+
+
+async def call(
+    api: tuple[FastAPI, httpx.AsyncClient], endpoint: Endpoint, ids: dict[str, str], key: str | None
+) -> httpx.Response:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    path = endpoint.path.format(**ids)
+    body = BODIES.get(endpoint.operation)
+    return await api[1].request(endpoint.method, path, json=body, headers=headers)
+
+
+def check_refused(response: httpx.Response, status: int, stage: Stage) -> Any:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    check_no_leak(response.text, stage)
+    return response.json()
+
+
+def check_no_leak(text: str, stage: Stage) -> None:
+    """No more of the owner's than the caller itself has said: ids stand in its path."""
+    assert TITLE not in text
+    assert stage.others not in text
+    assert "pick_colour" not in text
+    assert not any(key in text for key in stage.keys.values())
+
+
+def test_every_route_is_guarded_or_known_to_be_public() -> None:
+    assert {endpoint.path for endpoint in ENDPOINTS if endpoint.scope is None} <= PUBLIC
+    assert access_stage.socket_paths(APP) == SOCKETS
+    assert len(GUARDED) > 25
+
+
+def test_what_changes_something_needs_more_than_to_read() -> None:
+    assert [str(endpoint) for endpoint in GUARDED if endpoint.method != "GET" and endpoint.scope is Scope.READ] == []
+
+
+def test_every_route_that_takes_a_body_is_given_one() -> None:
+    document = APP.openapi()
+    taking = {
+        operation["operationId"]
+        for item in document["paths"].values()
+        for operation in item.values()
+        if "requestBody" in operation
+    }
+    assert taking == set(BODIES)
+
+
+@pytest.mark.parametrize("endpoint", GUARDED, ids=str)
+@one_loop
+async def test_l94_without_a_key_nothing_is_told(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], endpoint: Endpoint
+) -> None:
+    for key in (None, f"pdk_{'0' * 16}_{'x' * 43}", "pdk_x", "a.b.c"):
+        response = await call(api, endpoint, stage.owned.ids, key)
+        assert check_refused(response, 401, stage)["code"] == "unauthenticated"
+        assert response.headers["www-authenticate"].startswith("Bearer")
+        assert stage.owned.session not in response.text
+        assert key is None or key not in response.text
+
+
+@pytest.mark.parametrize("endpoint", GUARDED, ids=str)
+@one_loop
+async def test_l94_without_the_scope_nothing_is_done(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], endpoint: Endpoint
+) -> None:
+    assert endpoint.scope is not None
+    key = stage.keys[frozenset(ALL_BUT_ADMIN - {endpoint.scope})]
+    problem = check_refused(await call(api, endpoint, stage.owned.ids, key), 403, stage)
+    assert repr(endpoint.scope.value) in problem["detail"]
+
+
+@pytest.mark.parametrize("endpoint", NAMING, ids=str)
+@one_loop
+async def test_l94_what_is_another_tenants_does_not_exist(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], endpoint: Endpoint
+) -> None:
+    """The answer is that for an id that nobody has, to the letter, and nothing has changed."""
+    before = await access_stage.all_rows(stage.url, OWNER, but=QUIET)
+    nobodys = {name: value if name == "call_id" else str(uuid.uuid4()) for name, value in stage.owned.ids.items()}
+    refused = await call(api, endpoint, stage.owned.ids, stage.others)
+    unknown = await call(api, endpoint, nobodys, stage.others)
+    check_refused(refused, 404, stage)
+    texts = [refused.text, unknown.text]
+    for name, value in stage.owned.ids.items():
+        texts = [texts[0].replace(value, name), texts[1].replace(nobodys[name], name)]
+    assert texts[0] == texts[1]
+    assert await access_stage.all_rows(stage.url, OWNER, but=QUIET) == before
+
+
+@pytest.mark.parametrize("endpoint", LISTING, ids=str)
+@one_loop
+async def test_l94_lists_have_nothing_of_another_tenant(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], endpoint: Endpoint
+) -> None:
+    response = await call(api, endpoint, {}, stage.others)
+    assert response.status_code == 200
+    check_no_leak(response.text, stage)
+    assert not any(value in response.text for value in stage.owned.ids.values())
+    assert "actor" not in response.text
+    mine = await call(api, endpoint, {}, stage.keys[frozenset({Scope.ADMIN})])
+    assert any(word in mine.text for word in (stage.owned.session, "actor"))
+
+
+@pytest.mark.parametrize("operation", ["openRun", "createSession", "importSession"])
+@one_loop
+async def test_l94_another_tenants_agent_cannot_be_used(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], operation: str
+) -> None:
+    (endpoint,) = (endpoint for endpoint in GUARDED if endpoint.operation == operation)
+    response = await call(api, endpoint, {}, stage.others)
+    problem = check_refused(response, 404, stage)
+    assert "registered are none;" in problem["detail"]
+
+
+@pytest.mark.parametrize("path", sorted(SOCKETS))
+@one_loop
+async def test_l94_sockets_are_guarded_as_routes_are(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient], path: str
+) -> None:
+    named = path.format(**stage.owned.ids)
+    status, headers, text = await access_stage.knock(api[0], named, {})
+    assert (status, headers["www-authenticate"]) == (401, 'Bearer realm="perdure"')
+    check_no_leak(text, stage)
+    lacking = stage.keys[frozenset(ALL_BUT_ADMIN - {Scope.READ})]
+    status, _, text = await access_stage.knock(api[0], named, {"authorization": f"Bearer {lacking}"})
+    assert status == 403
+    status, _, text = await access_stage.knock(api[0], named, {"authorization": f"Bearer {stage.others}"})
+    assert status == 404
+    check_no_leak(text, stage)
+
+
+@one_loop
+async def test_l93_names_of_metadata_are_never_part_of_a_query(
+    stage: Stage, api: tuple[FastAPI, httpx.AsyncClient]
+) -> None:
+    """Keys with quotes, dots, JSON paths and dollar signs are data wherever a list can be filtered."""
+    headers = {"X-API-Key": stage.keys[frozenset({Scope.ADMIN})]}
+    for name in ("x' or '1'='1", 'x"', "a.b", "$.a", "$1", "x;drop table perdure.sessions", "a->>b", "%", "\\"):
+        for parameter in ("metadata", f"metadata[{name}]", f"metadata.{name}", "status", "after", "agent", name):
+            response = await api[1].get("/api/sessions", params={parameter: name}, headers=headers)
+            assert response.status_code in (200, 422), (parameter, response.text)
+        patch = {"metadata": {name: name}}
+        path = f"/api/sessions/{stage.owned.session}"
+        assert (await api[1].patch(path, json=patch, headers=headers)).json()["metadata"][name] == name
+        assert (await api[1].patch(path, json={"metadata": {name: None}}, headers=headers)).status_code == 200
