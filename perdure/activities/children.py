@@ -11,8 +11,7 @@ from perdure.activities.contracts import BeginRunInput, CallToolInput, ParentLin
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession, InvalidInput, UnknownAgent
 from perdure.store.children import Opening, find_child_run, open_session, started_data
-from perdure.store.executions import read_executions
-from perdure.store.run_messages import read_run_messages, usage_of
+from perdure.store.completed_turns import completed_turn
 from perdure.store.runs import TERMINAL, RunRow
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
@@ -20,14 +19,12 @@ from perdure.uap.agent_tool import AgentTool, result_of, task_of
 from perdure.uap.events import run_event
 from perdure.uap.inheritance import check_level, deepest
 from perdure.uap.options import RunOptions
-from perdure.uap.run_turn import run_turn
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import UserMessage
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import error_text, execute_tool
 from perdure.upp.tools import Tool, ToolContext
-from perdure.upp.turn import Turn
 
 CANCELLED = "The sub-agent was cancelled before it had an answer."
 _NO_CONTEXT = ToolContext(call_id="", idempotency_key="", attempt=1)
@@ -172,12 +169,4 @@ async def _result(services: Services, row: RunRow, agent: str) -> tuple[JSONValu
         return CANCELLED, True
     if row.status == "failed":
         return error_text(from_description(row.error or {})), True
-    return result_of(services.app.agent(agent), await _turn(services, row)), False
-
-
-async def _turn(services: Services, row: RunRow) -> Turn:
-    assert row.node is not None, "a completed run has a node"
-    own = await read_run_messages(services.database, row.key, row.id, row.node, first=row.start_position or 0)
-    kept = [item for item in own if not item.discarded]
-    executions = await read_executions(services.database, row.key, row.id, kept)
-    return run_turn([item.message for item in kept], executions, usage_of(own), row.cycles)
+    return result_of(services.app.agent(agent), await completed_turn(services.database, row)), False

@@ -1,16 +1,12 @@
-"""A run's turn, put together from what is stored."""
+"""A run's turn, or the error that it ended with."""
 
 from __future__ import annotations
 
 from perdure.activities.border import from_description
-from perdure.errors import RunCancelled, RunError
+from perdure.errors import RunCancelled
+from perdure.store.completed_turns import completed_turn
 from perdure.store.database import Database
-from perdure.store.executions import read_executions
-from perdure.store.run_messages import read_run_messages, usage_of
-from perdure.store.runs import RunRow, read_given_turn
-from perdure.uap.cut import NAMESPACE
-from perdure.uap.run_turn import run_turn
-from perdure.upp.messages import Message
+from perdure.store.runs import RunRow
 from perdure.upp.turn import Turn
 
 
@@ -25,17 +21,4 @@ async def read_turn(database: Database, run: RunRow) -> Turn:
         raise from_description(run.error or {"type": "RunError", "message": "the run failed"})
     if run.status == "cancelled":
         raise RunCancelled("the run was cancelled", run_id=run.id)
-    if run.node is None or run.start_position is None:
-        raise RunError(f"the run is {run.status}; it has no turn yet", run_id=run.id)
-    given = await read_given_turn(database, run)
-    if given is not None:
-        return Turn.from_json(given)
-    own = await read_run_messages(database, run.key, run.id, run.node, first=run.start_position)
-    kept = [item for item in own if not item.discarded and not _settled(item.message)] or own
-    executions = await read_executions(database, run.key, run.id, kept)
-    return run_turn([item.message for item in kept], executions, usage_of(own), run.cycles)
-
-
-def _settled(message: Message) -> bool:
-    """Whether a message only closes tool calls that were never run."""
-    return bool((message.metadata or {}).get(NAMESPACE, {}).get("settled"))
+    return await completed_turn(database, run)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from perdure import App, agent
 from perdure.execution import loop
-from perdure.upp import ErrorCode, LLMRequest, ToolCall, UPPError, tool
+from perdure.uap.middleware import Middleware, MiddlewareContext
+from perdure.upp import ErrorCode, LLMRequest, ToolCall, Turn, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
 from tests.integration.agents import write_ledger
@@ -83,4 +85,22 @@ chief = agent(
     system="Lead.",
 )
 shallow = agent(name="shallow", model=scripted(model_of("shallow")), tools=[explorer], execution=STEPS, max_depth=1)
-app = App(agents=[chief, shallow])
+
+
+class Checked(Middleware):
+    """Puts another answer in place of the agent's."""
+
+    name = "checked"
+
+    async def after(self, context: MiddlewareContext, result: Turn) -> Turn:
+        return replace(result, data={"said": "checked"})
+
+
+scribe = agent(
+    name="scribe",
+    model=scripted(model_of("scribe")),
+    structure={"type": "object", "properties": {"said": {"type": "string"}}},
+    middleware=[Checked()],
+)
+editor = agent(name="editor", model=scripted(model_of("editor")), tools=[scribe], execution=STEPS)
+app = App(agents=[chief, shallow, editor])

@@ -26,7 +26,7 @@ from perdure.uap.recorded_usage import join_usage
 from perdure.uap.session_key import SessionKey
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
-from tests.integration.sub_agents import ask, chief
+from tests.integration.sub_agents import ask, chief, editor
 
 APP = "tests.integration.sub_agents:app"
 
@@ -294,6 +294,19 @@ async def test_the_same_run_as_in_process(stack: Stack, worker: WorkerProcess) -
     assert [item.result for item in here.tool_executions] == [item.result for item in there.tool_executions]
     assert [item.is_error for item in there.tool_executions] == [False, True]
     assert (here.usage, here.cycles) == (there.usage, there.cycles)
+
+
+async def test_a_parent_gets_what_the_sub_agents_middleware_left(stack: Stack, worker: WorkerProcess) -> None:
+    """Not the answer that it was put in place of."""
+    name = uuid.uuid4().hex
+    given = json.dumps({"name": name, "script": [[ask("scribe", name, '{"said": "raw"}')], "done"]})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERDURE_TEST_LEDGER", str(stack.ledger))
+        here = await editor.run(given)
+        async with stack.connect():
+            there = await editor.run(given)
+    assert [item.result for item in here.tool_executions] == [{"said": "checked"}]
+    assert [item.result for item in there.tool_executions] == [{"said": "checked"}]
 
 
 async def test_no_wait_of_another_session_is_listed(stack: Stack, worker: WorkerProcess) -> None:
