@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from perdure.runtime.run_handle import RunHandle
+from perdure.runtime.session_document import session_json_bytes
+from perdure.runtime.sessions import Sessions
+from perdure.store.tables import checkpoints, runs, tool_calls
 from tests.integration.facts import check_session
+from tests.integration.rebuilt_sessions import rebuild, wipe
 from tests.integration.stack import Stack, WorkerProcess
 from tests.integration.test_kills import finish, spec, submit
 from tests.integration.test_policies import busy, check_rolled_back, roll_back, until, users
@@ -62,7 +67,18 @@ async def test_a_steered_run_continues_as_new_and_can_be_rebuilt(stack: Stack) -
                 await until(stack, steered, "model", 4)
                 assert (await handle.status()).id == active.id, round_number
             assert await finish(sessions, active) == "completed"
+            await check_rebuilt(sessions, active)
     finally:
         process.kill()
     facts = await check_session(stack, active.session)
     assert users(facts) == [active.id] * 5
+
+
+async def check_rebuilt(sessions: Sessions, active: RunHandle) -> None:
+    """The session's document is made again from the histories, to the byte."""
+    key = active.accepted.key
+    await sessions.client.get_workflow_handle(key.workflow_id).result()
+    before = await session_json_bytes(sessions.database, key)
+    await wipe(sessions.database, key, checkpoints, runs, tool_calls)
+    await rebuild(sessions, key)
+    assert await session_json_bytes(sessions.database, key) == before
