@@ -89,7 +89,7 @@ async def test_of_a_key_only_the_hash_is_stored(database: Database, url: str) ->
     row, key = await create_key(database, OWNER, "robot", ["read"])
     ((stored,),) = await access_stage.rows(url, "select to_json(k)::text from perdure.api_keys k")
     assert json.loads(stored)["sha256"] == hashlib.sha256(key.encode()).hexdigest()
-    assert key.rpartition("_")[2] not in stored
+    assert key.split("_", 2)[2] not in stored
     assert row.sha256 not in repr(row)
     assert await access_stage.rows(url, f"select count(*) from perdure.tenants where tenant_id = '{OWNER}'") == [(1,)]
 
@@ -255,6 +255,6 @@ async def test_l97_a_key_and_a_token_are_found_nowhere(
         *(str(vars(record)) + record.getMessage() for record in caplog.records if record.name != CLIENT),
     ]
     everything = "\n".join(seen)
-    for canary in (key.rpartition("_")[2], token.rpartition(".")[2]):
+    for canary in (key.split("_", 2)[2], token.rpartition(".")[2]):  # a secret may have "_" in it
         assert canary not in everything
         assert canary.encode().hex() not in everything

@@ -38,7 +38,7 @@ async def check_equal(sessions: Sessions, handle: RunHandle) -> dict[str, Any]:
 async def test_queries_equal_rows_in_every_state(stack: Stack) -> None:
     """Paused in the middle after continuing as new, and closed at the end."""
     worker = WorkerProcess(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100").wait_ready()
-    values = spec(steps=20, latency=0.02, tool="none")
+    values = spec(steps=20, latency=0.15, tool="none")
     try:
         async with stack.connect() as sessions:
             handle = await submit(sessions, values)
