@@ -78,40 +78,6 @@ begin
     return json_build_object('kind', 'opened');
 end $$;
 
--- As begin_run_v2, of a sub-agent's session: its run.started says whose it is, and the answer whether it is an orphan: its
--- parent's run has ended, or is gone.
-create function perdure.begin_child_run_v1(p_tenant text, p_session text, p_agent text, p_execution text, p_spec json,
-                                           p_now timestamptz) returns json
-language plpgsql as $$
-declare
-    v_answer json := perdure.begin_run_v2(p_tenant, p_session, p_agent, p_execution, p_spec, p_now);
-    v_orphan boolean;
-begin
-    if v_answer ->> 'kind' not in ('new', 'adopted') then
-        return v_answer;
-    end if;
-    if v_answer ->> 'kind' = 'new' then
-        update perdure.events e set data = json_build_object('input', e.data -> 'input',
-               'message', e.data -> 'message', 'execution', e.data -> 'execution',
-               'parent', json_build_object('session', s.parent_session, 'run', s.parent_run, 'agent', p.agent,
-                                           'call', c.call_id))
-          from perdure.runs r
-          join perdure.sessions s on s.tenant_id = r.tenant_id and s.id = r.session_id
-          join perdure.sessions p on p.tenant_id = s.tenant_id and p.id = s.parent_session
-          join perdure.tool_calls c on c.tenant_id = s.tenant_id and c.session_id = s.parent_session
-               and c.message_id = s.parent_message and c.index = s.parent_index
-         where r.tenant_id = p_tenant and r.session_id = p_session and r.id = v_answer ->> 'run'
-           and e.tenant_id = p_tenant and e.session_id = p_session and e.seq = r.first_seq;
-    end if;
-    select not exists (select 1 from perdure.runs r where r.tenant_id = p_tenant and r.session_id = s.parent_session
-                          and r.id = s.parent_run and r.ended_at is null) into v_orphan
-      from perdure.sessions s where s.tenant_id = p_tenant and s.id = p_session;
-    return (select json_object_agg(e.key, e.value) from (
-            select key, value from json_each(v_answer)
-            union all
-            select 'orphan', to_json(v_orphan)) as e);
-end $$;
-
 -- What of a usage is left without another one that is part of it, field by field. A cost is left if both are known.
 create function perdure.less_usage_v1(p_whole json, p_part json) returns json language sql immutable as $$
     select coalesce(json_object_agg(f.name, f.rest order by f.name), '{}'::json) from (

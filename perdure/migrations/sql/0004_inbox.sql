@@ -12,7 +12,8 @@ language sql stable as $$
      order by (target_run is not null and policy in ('interrupt', 'rollback')) desc, ordinal limit 1
 $$;
 
--- As begin_run_v2, by the order of next_input_v1. {"kind": "rollback", "ordinal": n} asks that the position before the
+-- As begin_run_v1, by the order of next_input_v1. An input that is no message is not taken: {"kind": "control",
+-- "ordinal": n} asks for it to be applied first, in a transaction of its own. {"kind": "rollback", "ordinal": n} asks that the position before the
 -- input's target be checked out first, which leaves a detail in the input's row. An adopted run with inputs that joined
 -- it, or may, says "steered".
 create function perdure.begin_run_v3(p_tenant text, p_session text, p_agent text, p_execution text, p_spec json,
@@ -87,7 +88,8 @@ begin
         'options', encode(v_input.options, 'base64'));
 end $$;
 
--- As begin_child_run_v1, by begin_run_v3.
+-- As begin_run_v3, of a sub-agent's session: its run.started says whose it is, and the answer whether it is an orphan: its
+-- parent's run has ended, or is gone.
 create function perdure.begin_child_run_v2(p_tenant text, p_session text, p_agent text, p_execution text, p_spec json,
                                            p_now timestamptz) returns json
 language plpgsql as $$

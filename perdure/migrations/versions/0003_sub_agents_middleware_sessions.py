@@ -12,5 +12,5 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the columns, the table and the functions."""
-    for name in ("columns", "sessions", "children", "middleware", "strategies"):
+    for name in ("columns", "children", "middleware", "strategies"):
         run_file(f"0003_{name}.sql")
