@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
+from hypothesis import settings
 
 from tests.skip_guard import SkipGuard, read_allowed
 
@@ -13,3 +15,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Watches for tests that do not run."""
     guard = SkipGuard(allowed=read_allowed(), strict=os.environ.get("CI") == "true")
     config.pluginmanager.register(guard, "skip-guard")
+
+
+# A machine that others use too makes an example slow, which says nothing of the code.
+settings.register_profile("busy machine", deadline=None)
+settings.load_profile("busy machine")
+
+# Else asyncio makes a loop for whoever asks for the current one, which nobody closes.
+asyncio.set_event_loop(None)

@@ -110,7 +110,7 @@ class Command:
         """Its exit code, or None while it runs."""
         return self._forks.code(self.pid)
 
-    def wait(self, seconds: float = 40) -> int:
+    def wait(self, seconds: float = 120) -> int:
         """Wait for its end and return its exit code."""
         return self._forks.wait(self.pid, seconds)
 
@@ -118,7 +118,7 @@ class Command:
         """Send it a signal, as the terminal or an operator would."""
         os.kill(self.pid, number)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 40) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 120) -> None:
         """Wait for a condition that it brings about while it runs."""
         end = time.monotonic() + seconds
         while not condition():

@@ -35,7 +35,7 @@ from tests.unit.test_inprocess_properties import executions, scripts
 
 ABORTED = {"aborted": True}
 TEXT = "a text that comes in pieces"
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 @tool

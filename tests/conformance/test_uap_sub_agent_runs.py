@@ -31,7 +31,7 @@ class Meeting:
         self.asked += 1
         if self.asked == self.expected:
             self.all_here.set()
-        await asyncio.wait_for(self.all_here.wait(), 5)
+        await asyncio.wait_for(self.all_here.wait(), 60)
         return f"did {request.messages[-1].text}"
 
 
@@ -105,7 +105,7 @@ async def test_cancelling_the_parent_cancels_all_levels_and_each_ends_once() -> 
     ends = Ends()
     chat = session(towering(scripted(ends.answer)))
     running = asyncio.create_task(chat.run("go"))
-    await asyncio.wait_for(ends.begun.wait(), 5)
+    await asyncio.wait_for(ends.begun.wait(), 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -119,7 +119,7 @@ async def test_aborting_the_parents_stream_cancels_all_levels() -> None:
     stream = towering(scripted(ends.answer)).stream("go", sub_agents=True)
 
     async def abort() -> None:
-        await asyncio.wait_for(ends.begun.wait(), 5)
+        await asyncio.wait_for(ends.begun.wait(), 60)
         stream.abort()
 
     aborting = asyncio.create_task(abort())

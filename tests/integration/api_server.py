@@ -45,7 +45,7 @@ class ApiProcess:
         assert found, self.said
         return found[1]
 
-    def wait_ready(self, seconds: float = 40) -> ApiProcess:
+    def wait_ready(self, seconds: float = 120) -> ApiProcess:
         """Return once it serves."""
         end = time.monotonic() + seconds
         while "API ready" not in self.said:
@@ -60,12 +60,12 @@ class ApiProcess:
             os.kill(self.pid, signal.SIGKILL)
         self._forks.wait(self.pid, 10)
 
-    def terminate(self, seconds: float = 20) -> int:
+    def terminate(self, seconds: float = 60) -> int:
         """SIGTERM, and the exit code."""
         os.kill(self.pid, signal.SIGTERM)
         return self._forks.wait(self.pid, seconds)
 
-    def wait_dead(self, seconds: float = 30) -> int:
+    def wait_dead(self, seconds: float = 90) -> int:
         """Wait for its own end; its exit code."""
         return self._forks.wait(self.pid, seconds)
 

@@ -34,15 +34,26 @@ class Stack:
         self.servers = EmbeddedServers(folder)
         self.forks = Forks()
         self.ledger = folder / "ledger.jsonl"
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="servers", daemon=True)
         self._supervisor: Any = None
 
+    async def _serve(self) -> None:
+        """A loop that `asyncio.run` makes and ends, so that nothing of it is left to the collector."""
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        await self._ending.wait()
+
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(90)
+        assert self._loop is not None, "started"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(180)
 
     def start(self) -> None:
         self._thread.start()
+        assert self._ready.wait(30)
+        assert self._loop is not None
         self._call(self.servers.start())
         self._call(self._migrate())
         self._supervisor = asyncio.run_coroutine_threadsafe(self.servers.supervise(), self._loop)
@@ -53,11 +64,12 @@ class Stack:
         await database.close()
 
     def stop(self) -> None:
+        assert self._loop is not None
+        assert self._ending is not None
         self._supervisor.cancel()
         self._call(self.servers.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join(30)
         self.forks.close()
 
     @property
@@ -88,7 +100,7 @@ class Stack:
     @asynccontextmanager
     async def reconnect(self) -> AsyncGenerator[Sessions, None]:
         """A connection, made as soon as both servers are back."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while True:
             try:
                 async with self.connect() as sessions:
@@ -148,7 +160,7 @@ class WorkerProcess:
 
     def wait_ready(self) -> WorkerProcess:
         """Return once it serves."""
-        end = time.monotonic() + 40
+        end = time.monotonic() + 120
         while "worker ready" not in self.said:
             assert self.alive, self.said
             assert time.monotonic() < end, self.said
@@ -159,9 +171,9 @@ class WorkerProcess:
         """SIGKILL to the whole process group."""
         if self.alive:
             os.killpg(self.pid, signal.SIGKILL)
-        self.wait_dead(10)
+        self.wait_dead(30)
 
-    def wait_dead(self, seconds: float = 30) -> None:
+    def wait_dead(self, seconds: float = 90) -> None:
         """Wait until the process has ended by itself, as at a crash point."""
         self._forks.wait(self.pid, seconds)
 
@@ -175,13 +187,13 @@ class WorkerProcess:
         finally:
             other.kill()
 
-    def terminate(self, seconds: float = 20) -> int:
+    def terminate(self, seconds: float = 60) -> int:
         """SIGTERM, and the exit code."""
         os.kill(self.pid, signal.SIGTERM)
         return self._forks.wait(self.pid, seconds)
 
 
-async def eventually(check: Callable[[], Coroutine[Any, Any, T | None]], *, seconds: float = 30, what: str = "") -> T:
+async def eventually(check: Callable[[], Coroutine[Any, Any, T | None]], *, seconds: float = 90, what: str = "") -> T:
     """The first thing that is not None (or False) that `check` returns before the deadline."""
     end = time.monotonic() + seconds
     while True:

@@ -90,7 +90,7 @@ async def test_a_wake_of_an_unknown_session_creates_nothing(stack: Stack, steady
             task_queue="perdure",
             start_signal="wake",
         )
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(90):
             await handle.result()
         count = await _count(sessions, "select count(*) from perdure.sessions where id = 'no-such-session'")
     assert count == 0

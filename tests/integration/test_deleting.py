@@ -78,7 +78,7 @@ async def test_all_of_a_session_goes(stack: Stack, steady_worker: WorkerProcess)
             task_queue="perdure",
             start_signal="wake",
         )
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(90):
             await woken.result()
         assert await rows_of(sessions, handle.session) == {}
 
@@ -105,7 +105,7 @@ async def test_an_open_run_refuses_but_for_force(stack: Stack, steady_worker: Wo
 
 async def _last_event(handle: RunHandle) -> str:
     last = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         async for event in handle.events():
             last = event.type
     return last

@@ -185,7 +185,7 @@ async def test_l76_who_comes_around_the_end_sees_the_end(served: Served) -> None
             if chance.random() < 0.5:
                 await asyncio.wait([ending])
             await asyncio.sleep(chance.random() * 0.01)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 assert await viewer.read(served.client, served.url)
 
         await asyncio.gather(*(come(viewer) for viewer in viewers))
@@ -278,7 +278,7 @@ async def test_l83_a_silent_tool_does_not_cost_the_stream(served: Served) -> Non
     async with buffering_proxy(served.url, block=2048, idle_s=3 * PATIENCE.silence_s) as url:
         handle = await served.run(tool="rest", arguments={"seconds": 8 * PATIENCE.silence_s})
         viewer = Viewer(run_path(handle))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await viewer.read(served.client, url)
     assert viewer.connects == 1
     assert viewer.events == await served.log(handle.session)
@@ -440,7 +440,7 @@ def socket_url(served: Served, session: str, **query: str) -> str:
 async def hear(connection: ClientConnection, until: Callable[[JSONObject], bool]) -> list[JSONObject]:
     """The events up to the first that is looked for."""
     events: list[JSONObject] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not events or not until(events[-1]):
             message: JSONObject = json.loads(await connection.recv())
             if "seq" in message:
@@ -451,7 +451,7 @@ async def hear(connection: ClientConnection, until: Callable[[JSONObject], bool]
 async def code_of_end(connection: ClientConnection, messages: list[str]) -> int | None:
     """Send messages; the code with which the server closes the socket."""
     with contextlib.suppress(websockets.ConnectionClosed):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             for message in messages:
                 await connection.send(message)
             while True:
@@ -483,7 +483,7 @@ async def test_a_silent_socket_says_that_it_is_alive_and_where_it_stands(served:
     last = len(await served.log(handle.session))
     async with (
         websockets.connect(socket_url(served, handle.session, types="nothing")) as connection,
-        asyncio.timeout(10),
+        asyncio.timeout(90),
     ):
         while json.loads(await connection.recv()) != {"type": "stream.alive", "after": last}:
             pass

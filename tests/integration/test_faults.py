@@ -80,7 +80,7 @@ async def test_an_error_of_ours_outside_a_strategy_ends_the_execution(stack: Sta
                 task_queue="perdure",
             )
             with pytest.raises(Exception, match="failed"):
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(90):
                     await started.result()
             described = await started.describe()
             assert described.status is WorkflowExecutionStatus.FAILED

@@ -49,7 +49,7 @@ async def settle_waits(sessions: Sessions, session: str, answer: dict[str, Any])
 
 
 async def finish(
-    sessions: Sessions, handle: RunHandle, answer: dict[str, Any] | None = None, *, seconds: float = 60
+    sessions: Sessions, handle: RunHandle, answer: dict[str, Any] | None = None, *, seconds: float = 120
 ) -> str:
     """The terminal status; answers waits on the way."""
     answered = answer or {"outcome": "unknown"}
@@ -350,7 +350,7 @@ async def _until_closed(sessions: Sessions, handle: RunHandle) -> None:
 
 
 async def _until_event(handle: RunHandle, kind: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         async for event in handle.events():
             if event.type == kind:
                 return

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUEUE = "streams"
 TEXT = "a text that comes in pieces"
-DEADLINE_S = 20
+DEADLINE_S = 90
 
 
 @tool(effect="none")

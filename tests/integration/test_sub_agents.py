@@ -27,6 +27,7 @@ from perdure.uap.session_key import SessionKey
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.sub_agents import ask, chief, editor
+from tests.scale import allowed_s
 
 APP = "tests.integration.sub_agents:app"
 
@@ -72,7 +73,7 @@ async def test_parallel_sub_agents_start_together(stack: Stack, worker: WorkerPr
     """Both run at the same time; their results stand in call order; their sessions are their own."""
     name = uuid.uuid4().hex
     async with stack.connect() as sessions:
-        calls = [ask("explorer", name, "slow", latency=1.0), ask("scout", name, "fast", latency=0.5)]
+        calls = [ask("explorer", name, "slow", latency=4.0), ask("scout", name, "fast", latency=2.0)]
         handle = await lead(sessions, name, calls, "both are back")
         turn = await handle.result()
         children = await children_of(sessions, handle.session)
@@ -81,7 +82,7 @@ async def test_parallel_sub_agents_start_together(stack: Stack, worker: WorkerPr
     assert turn.response.text == "both are back"
     assert [item.result for item in turn.tool_executions] == ["slow", "fast"]
     first, second = (entry["at"] for entry in stack.entries(name, "model") if entry["who"] == "explorer")
-    assert abs(first - second) < 0.5
+    assert abs(first - second) < 2.0, "else the second was asked when the first had answered"
     assert sorted(child["agent"] for child in children) == ["chief/explorer", "chief/scout"]
     ended = [event.data for event in log if event.type == "child.ended"]
     assert sorted(str(data["call"]) for data in ended) == ["call_0_0", "call_0_1"]
@@ -190,14 +191,14 @@ async def test_cancel_reaches_three_levels_within_two_seconds(stack: Stack, work
         family = [handle.session, child["session"], *(item["session"] for item in grandchildren)]
         began = time.monotonic()
         assert (await sessions.cancel(handle.session)).state == "cancelled"
-        took = time.monotonic() - began
+        took, allowed = time.monotonic() - began, allowed_s(2.0)
         before = {session: len(await log_of(sessions, session)) for session in family}
         _, by_agent = await usage_row(sessions, handle.session)
         for session in family:
             await eventually(lambda session=session: is_closed(sessions, session), what="its execution closed")
         await asyncio.sleep(1)
         assert {session: len(await log_of(sessions, session)) for session in family} == before
-    assert took < 2.0
+    assert took < allowed
     assert len(family) == 4
     for session in family:
         facts = await check_session(stack, session)

@@ -19,7 +19,7 @@ from perdure.upp.usage import empty_usage
 
 EVENTS = [text_delta(text) for text in "abc"]
 TURN = Turn([AssistantMessage("abc")], [], empty_usage(), 1)
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 class Work:
