@@ -16,6 +16,7 @@ PACKAGE = {
         "middleware",
         "upp",
         "uap",
+        "uaip",
         "inprocess",
         "activities",
         "workflows",
@@ -29,7 +30,7 @@ PACKAGE = {
 }
 TESTS = {
     *("__init__.py", "conftest.py", "scale.py", "skip_guard.py", "allowed_skips.txt", "wheel_smoke.py"),
-    *("mutations.py", "mutations.toml", "test_layout.py"),
+    *("mutations.py", "mutations.toml", "seeds.py", "test_layout.py"),
     *("unit", "integration", "replay", "acceptance", "clients", "conformance", "typing"),
 }
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}

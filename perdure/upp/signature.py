@@ -24,14 +24,19 @@ class Signature:
 
     Attributes:
         schema: JSON Schema 2020-12 of type object; one property per parameter that the model fills.
-        context_parameters: names of the parameters that take the ToolContext.
+        hidden: the parameters that whoever calls the function fills, such as the ToolContext, with their types.
     """
 
     schema: JSONObject
-    context_parameters: tuple[str, ...]
+    hidden: dict[str, type]
     _model: type[BaseModel]
     _names: dict[str, str]
     _without_default: frozenset[str]
+
+    @property
+    def context_parameters(self) -> tuple[str, ...]:
+        """Names of the hidden parameters."""
+        return tuple(self.hidden)
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Returns validated and coerced keyword arguments; parameters that the model left out are left out.
@@ -53,26 +58,34 @@ class Signature:
         return {name: getattr(bound, field) for field, name in self._names.items() if field in given}
 
 
-def read_signature(function: Callable[..., object], names: Mapping[str, object]) -> Signature:
+def read_signature(
+    function: Callable[..., object],
+    names: Mapping[str, object],
+    *,
+    what: str = "tool function",
+    hidden: tuple[type, ...] = (ToolContext,),
+) -> Signature:
     """Returns the parameters of a function.
 
     Args:
         function: a function whose parameters are all annotated.
         names: what annotations written as strings may refer to besides the function's module.
+        what: what errors call the function.
+        hidden: the types of the parameters that the model does not fill.
 
     Raises:
         InvalidInput: a parameter is positional-only, variadic or has no annotation, or an annotation cannot be
             resolved or has no JSON Schema.
     """
-    label = getattr(function, "__qualname__", repr(function))
+    label = f"{what} {getattr(function, '__qualname__', repr(function))}"
     parameters = inspect.signature(function).parameters
     for parameter in parameters.values():
         _check_kind(parameter, label)
     hints = _resolve(function, parameters, names, label)
-    context_parameters = tuple(name for name in parameters if _is_context(hints[name]))
+    kinds = {name: kind for name in parameters if (kind := _hidden_type(hints[name], hidden)) is not None}
     docs = read_docstring(function).parameters
     # Fields get neutral names: a parameter may be called like an attribute of BaseModel, or begin with "_".
-    visible = [name for name in parameters if name not in context_parameters]
+    visible = [name for name in parameters if name not in kinds]
     names_of_fields = {f"p{index}": name for index, name in enumerate(visible)}
     fields: dict[str, Any] = {
         field: _to_field(parameters[name], hints[name], docs.get(name)) for field, name in names_of_fields.items()
@@ -81,15 +94,15 @@ def read_signature(function: Callable[..., object], names: Mapping[str, object])
         field for field, name in names_of_fields.items() if not _has_plain_default(parameters[name])
     )
     model, schema = _build(label, fields)
-    return Signature(schema, context_parameters, model, names_of_fields, without_default)
+    return Signature(schema, kinds, model, names_of_fields, without_default)
 
 
 def _build(label: str, fields: dict[str, Any]) -> tuple[type[BaseModel], JSONObject]:
     try:
         model = create_model(label, __config__=_CONFIG, **fields)
-        schema = model.model_json_schema(schema_generator=_ParameterSchema)
+        schema = model.model_json_schema(schema_generator=ParameterSchema)
     except Exception as error:
-        raise InvalidInput(f"tool function {label}: its parameters have no JSON Schema: {error}") from error
+        raise InvalidInput(f"{label}: its parameters have no JSON Schema: {error}") from error
     schema.pop("title", None)
     schema.setdefault("properties", {})
     return model, schema
@@ -98,7 +111,7 @@ def _build(label: str, fields: dict[str, Any]) -> tuple[type[BaseModel], JSONObj
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
 
 
-class _ParameterSchema(GenerateJsonSchema):
+class ParameterSchema(GenerateJsonSchema):
     """Without the titles that only repeat names, and without warnings for defaults that have no JSON form."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
@@ -122,7 +135,7 @@ def _check_kind(parameter: inspect.Parameter, label: str) -> None:
         problem = "has no annotation; the model must be told its type"
     else:
         return
-    raise InvalidInput(f"tool function {label}: parameter '{parameter.name}' {problem}")
+    raise InvalidInput(f"{label}: parameter '{parameter.name}' {problem}")
 
 
 def _resolve(
@@ -139,13 +152,14 @@ def _resolve(
             SimpleNamespace(__annotations__=annotations), module_names, dict(names), include_extras=True
         )
     except Exception as error:
-        raise InvalidInput(f"tool function {label}: an annotation cannot be resolved: {error}") from error
+        raise InvalidInput(f"{label}: an annotation cannot be resolved: {error}") from error
 
 
-def _is_context(annotation: Any) -> bool:
+def _hidden_type(annotation: Any, hidden: tuple[type, ...]) -> type | None:
     if get_origin(annotation) in (Annotated, Union, UnionType):
-        return any(_is_context(part) for part in get_args(annotation))
-    return annotation is ToolContext
+        kinds = (_hidden_type(part, hidden) for part in get_args(annotation))
+        return next((kind for kind in kinds if kind is not None), None)
+    return next((kind for kind in hidden if annotation is kind), None)
 
 
 def _to_field(parameter: inspect.Parameter, annotation: Any, doc: str | None) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
+from perdure.errors import InvalidInput
 from perdure.upp.deadline import CancelledFromWithin, DeadlineExceeded, run_with_deadline
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 from perdure.upp.threads import run_in_daemon_thread
@@ -152,7 +153,7 @@ async def request_approval(tool: Tool, arguments: JSONObject) -> Approval | None
         return None
     if isinstance(tool.approval, str):
         return HUMAN
-    answer = await _call(f"Approval of tool '{tool.name}'", tool.approval, copy_arguments(arguments))
+    answer = await call_function(f"Approval of tool '{tool.name}'", tool.approval, copy_arguments(arguments))
     if answer == HUMAN:
         return HUMAN
     if isinstance(answer, str):
@@ -167,7 +168,7 @@ async def _run(
     started = time.monotonic()
     ended = None
     try:
-        value = await _call_tool(tool, arguments, context)
+        value = await _call_repeatedly(tool, arguments, context)
         ended = time.monotonic()
         result, is_error = _to_json(tool, await hooks.after(tool, arguments, value)), False
     except Exception as error:  # noqa: BLE001  # a tool's failure is the model's to handle
@@ -176,6 +177,21 @@ async def _run(
         result, is_error = error_text(error), True
     duration_ms = int((ended - started) * 1000)
     return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved)
+
+
+async def _call_repeatedly(tool: Tool, arguments: JSONObject, context: ToolContext) -> object:
+    """Returns what the tool returned; one that raises is called again, as its `retry` says. Raises what it raised last."""
+    retry, attempt = tool.retry, 1
+    while True:
+        try:
+            return await _call_tool(tool, arguments, replace(context, attempt=context.attempt + attempt - 1))
+        except InvalidInput:  # the arguments do not fit, now or later
+            raise
+        except Exception:
+            if retry is None or attempt >= retry.max_attempts:
+                raise
+        await asyncio.sleep(retry.wait(attempt).total_seconds())
+        attempt += 1
 
 
 async def _call_tool(tool: Tool, arguments: JSONObject, context: ToolContext) -> object:
@@ -188,7 +204,7 @@ async def _call_tool(tool: Tool, arguments: JSONObject, context: ToolContext) ->
     assert tool.run is not None, "a tool that the client runs is not called here"
     given = (copy_arguments(arguments), context) if tool.takes_context else (copy_arguments(arguments),)
     try:
-        return await run_with_deadline(_call(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)
+        return await run_with_deadline(call_function(f"Tool '{tool.name}'", tool.run, *given), tool.timeout)
     except DeadlineExceeded:
         seconds = cast(timedelta, tool.timeout).total_seconds()
         raise TimeoutError(f"Tool '{tool.name}' timed out after {seconds:g} s") from None
@@ -196,7 +212,7 @@ async def _call_tool(tool: Tool, arguments: JSONObject, context: ToolContext) ->
         raise RuntimeError(f"Tool '{tool.name}' was cancelled from within") from None
 
 
-async def _call(subject: str, function: Callable[..., object], *args: object) -> object:
+async def call_function(subject: str, function: Callable[..., object], *args: object) -> object:
     """Calls an async function here and a sync one on a daemon thread; awaits what is awaitable.
 
     Raises:
