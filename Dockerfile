@@ -6,10 +6,10 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/perdure \
     UV_LINK_MODE=copy
 WORKDIR /source
 COPY pyproject.toml uv.lock ./
-RUN uv sync --frozen --no-dev --no-install-project
+RUN uv sync --frozen --no-dev --extra otel --no-install-project
 COPY README.md LICENSE ./
 COPY perdure ./perdure
-RUN uv sync --frozen --no-dev --no-editable
+RUN uv sync --frozen --no-dev --extra otel --no-editable
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 perdure
