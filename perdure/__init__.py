@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.uap.session_checkpoints import Checkpoint
     from perdure.uap.thread_node import ThreadNode
     from perdure.uap.thread_tree import ThreadTree
+    from perdure.upp.secrets import secret
 
 __all__ = [
     "App",
@@ -32,6 +33,7 @@ __all__ = [
     "ask",
     "connect",
     "query",
+    "secret",
     "session",
 ]
 
@@ -45,6 +47,7 @@ _HOME = {
     "ask": "perdure.uap.conversations",
     "connect": "perdure.runtime.connect",
     "query": "perdure.uap.conversations",
+    "secret": "perdure.upp.secrets",
     "session": "perdure.uap.session",
 }
 _RUNS = frozenset({"agent", "ask", "query", "session", "Session"})

@@ -12,12 +12,13 @@ import tomllib
 from dataclasses import astuple
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     PyprojectTomlConfigSettingsSource,
     SettingsConfigDict,
@@ -25,6 +26,7 @@ from pydantic_settings import (
 )
 
 from perdure.errors import InvalidInput
+from perdure.uap.shared_limits import SharedLimits
 from perdure.upp.prices import Price
 
 _PREFIX = "PERDURE_"
@@ -73,7 +75,21 @@ def _no_gifts(value: Prices) -> Prices:
     return value
 
 
+def _limits(value: SharedLimits) -> SharedLimits:
+    try:
+        value.check()
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _split(value: object) -> object:
+    """A text, as the environment gives it, is a list by its commas."""
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+
+
 Prices: TypeAlias = dict[str, dict[str, Price]]
+Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -99,6 +115,11 @@ class Settings(BaseSettings):
     database_url: Annotated[SecretStr, AfterValidator(_postgres_url)] | None = Field(
         default=None,
         description="a PostgreSQL address, postgresql://USER:PASSWORD@HOST:PORT/NAME, or nothing for the embedded one",
+    )
+    encryption_keys: SecretStr | None = Field(
+        default=None,
+        description="ID:KEY or several, separated by commas, each key 32 bytes in base64, as `perdure encryption new-key` "
+        "makes one; the first seals what is stored, all open it",
     )
     task_queue: Name = Field(
         default="perdure", description="a task queue's name: letters, digits, dots, dashes and underscores"
@@ -126,6 +147,24 @@ class Settings(BaseSettings):
         le=40_000,
         description="the history length past which a session continues as new, 100 to 40000",
     )
+    build_id: Name | None = Field(
+        default=None,
+        description="the build of the workers' code, letters, digits, dots, dashes and underscores, "
+        "or nothing for workers without versions",
+    )
+    deployment_name: Name = Field(
+        default="perdure",
+        description="the deployment that a build is of: letters, digits, dots, dashes and underscores",
+    )
+    worker_versioning: Literal["auto_upgrade", "pinned"] = Field(
+        default="auto_upgrade",
+        description="what an open session does when another build becomes current, if there is a build: auto_upgrade goes "
+        "on with that one, pinned stays",
+    )
+    otel: bool = Field(
+        default=False,
+        description="whether traces and metrics are sent by OpenTelemetry, to where the variables OTEL_* say, 1 or 0",
+    )
     max_queued_inputs: int = Field(
         default=1000, ge=1, description="how many inputs may wait in one session's inbox, at least 1"
     )
@@ -133,6 +172,22 @@ class Settings(BaseSettings):
         default_factory=dict[str, dict[str, Price]],
         description="a table of prices by provider and model, each with input and output and perhaps cache_read and "
         'cache_write, per 1,000 tokens, such as {"openai": {"gpt-5": {"input": "0.00125", "output": "0.01"}}}',
+    )
+    limits: Annotated[SharedLimits, AfterValidator(_limits)] = Field(
+        default_factory=SharedLimits,
+        description='limits that all workers share, as {"providers": {NAME or NAME/MODEL: LIMIT}, "tenants": {TENANT or *: '
+        'LIMIT}, "lease_s": 1 to 600 seconds}, where a LIMIT has requests_per_second or requests_per_minute above 0, burst '
+        'and max_concurrent of at least 1, such as {"providers": {"openai": {"max_concurrent": 8}}}',
+    )
+    max_concurrent_activities: int | None = Field(
+        default=None, ge=1, description="how many model and tool calls a worker runs at once, at least 1, or nothing"
+    )
+    max_task_queue_activities_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="how many model and tool calls a second all workers of the task queue begin together, more than 0, or "
+        "nothing; the server keeps it",
     )
     message_cache_bytes: int = Field(
         default=256 * _MIB, ge=0, description="how many bytes of message bodies a process keeps in memory, at least 0"
@@ -175,10 +230,27 @@ class Settings(BaseSettings):
     api_port: int = Field(
         default=8700, ge=0, le=65535, description="the port of the HTTP server, 0 to 65535; 0 takes a free one"
     )
+    api_tls_cert: Path | None = Field(
+        default=None,
+        description="a PEM file with the HTTP server's certificate and its chain, or nothing for plain HTTP",
+    )
+    api_tls_key: Path | None = Field(
+        default=None, description="a PEM file with the private key of the certificate, without a password"
+    )
+    codec_origins: tuple[Annotated[str, StringConstraints(pattern=r"^https?://[^/\s]+$")], ...] = Field(
+        default=(),
+        description="a JSON list of the origins of Temporal's UI whose pages may use /api/codec, such as "
+        '["http://localhost:8233"]',
+    )
     max_request_bytes: int = Field(
         default=32 * _MIB, ge=1024, description="how many bytes a request to the HTTP server may have, at least 1024"
     )
 
+    redact_env: Annotated[tuple[Variable, ...], NoDecode, BeforeValidator(_split)] = Field(
+        default=(),
+        description="a list of environment variables, by commas, whose values are redacted in all that is stored and said, "
+        "such as STRIPE_KEY,SMTP_PASSWORD",
+    )
     fold_after: Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)] = Field(
         default=timedelta(seconds=60),
         description="how long after a run's end its deltas are folded in the event log, in seconds or as PT60S",
@@ -229,7 +301,7 @@ def _explained(problem: ErrorDetails, given: dict[str, Any]) -> str:
         place = variable
     else:
         place = f"{name} of [tool.perdure] in pyproject.toml (or {variable})"
-    shown = "" if name == "database_url" else f" is {str(problem['input'])!r}, which"
+    shown = "" if name in ("database_url", "encryption_keys") else f" is {str(problem['input'])!r}, which"
     return _unusable(place, shown, name)
 
 

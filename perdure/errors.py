@@ -5,6 +5,7 @@ PerdureError
 │   ├── InvalidInput        a value that cannot be used, named in the message
 │   ├── UnknownAgent        no worker registered an agent of that name
 │   ├── UnknownSession      no session of that id
+│   │   └── WrongAgent      the session is there, and another agent's
 │   ├── UnknownRun          no run of that id
 │   ├── UnknownWait         no wait of that id
 │   ├── WaitAnswered        the wait has been answered; it is answered once
@@ -12,6 +13,7 @@ PerdureError
 │   ├── KeyConflict         an idempotency key used again with another body
 │   ├── RunActive           policy "reject" met an active run
 │   ├── QueueFull           the session's inbox holds as many inputs as it may
+│   ├── SessionLimitReached the session's runs have used all that they may
 │   └── SessionGone         the session is being deleted
 ├── RunError                the run failed; carries the run's id where it is known
 │   ├── LimitExceeded       a limit on steps, tokens, money or time was reached
@@ -26,6 +28,7 @@ PerdureError
 ├── ServerError             something that Perdure needs is missing
 │   ├── ServerUnavailable   Temporal or PostgreSQL does not answer
 │   ├── SchemaOutdated      the database's schema is not this version's
+│   ├── KeyMissing          this process lacks a key that opens what is stored
 │   └── EmbeddedError       an embedded server cannot be started
 └── UPPError                perdure.upp.errors: an error of the model layer, with UPP's codes
 
@@ -53,6 +56,10 @@ class UnknownAgent(UserError):
 
 class UnknownSession(UserError):
     """No session of that id exists for this tenant."""
+
+
+class WrongAgent(UnknownSession):
+    """The session exists and belongs to another agent, which the message names. Nothing of it was changed."""
 
 
 class UnknownRun(UserError):
@@ -89,6 +96,18 @@ class RunActive(UserError):
 
 class QueueFull(UserError):
     """The session's inbox holds as many inputs as it may; nothing was stored and the key is unused."""
+
+
+class SessionLimitReached(UserError):
+    """The session's runs have used all that they may; nothing was stored and the key is unused.
+
+    Attributes:
+        code: which limit, such as "session_max_steps".
+    """
+
+    def __init__(self, message: str, *, code: str = "session_limit") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SessionGone(UserError):
@@ -163,6 +182,10 @@ class ServerUnavailable(ServerError):
 
 class SchemaOutdated(ServerError):
     """The database's schema is not the one of this version; the message says which command helps."""
+
+
+class KeyMissing(ServerError):
+    """This process lacks a key that opens what is stored; `PERDURE_ENCRYPTION_KEYS` must name it."""
 
 
 class EmbeddedError(ServerError):

@@ -10,10 +10,10 @@ from perdure.activities import contracts
 from perdure.activities.around_context import metadata_of, read_context, with_run
 from perdure.activities.around_enter import enter_run, entered_result
 from perdure.activities.around_leave import leave_run
-from perdure.activities.border import describe
 from perdure.activities.contracts import AroundInput, AroundResult
 from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
+from perdure.activities.redaction import described
 from perdure.activities.services import Services
 from perdure.activities.told_event import read_event
 from perdure.errors import DamagedSession, StrategyError
@@ -83,4 +83,4 @@ class Around:
         crash_point("around.told")
         if metadata != view.metadata:
             await keep_trying(lambda: save_metadata(database, writer, metadata), deadline=STORE_PATIENCE)
-        return AroundResult(error=None if error is None else describe(with_run(error, call.run)))
+        return AroundResult(error=None if error is None else described(with_run(error, call.run)))

@@ -20,6 +20,7 @@ from perdure.uap.middleware_usage import MiddlewareUsage
 from perdure.uap.scaffold import NAMESPACE
 from perdure.uap.spent import Spent
 from perdure.upp.json_value import JSONObject, dumps, jsonable
+from perdure.upp.redaction import known_secrets
 from perdure.upp.usage import TokenUsage
 
 
@@ -54,6 +55,7 @@ async def read_context(
         session=StoredSession(call.session),
         spent=spent_by(call.progress),
         used=MiddlewareUsage(services.prices),
+        secrets=services.app.secrets,
     )
 
 
@@ -73,7 +75,7 @@ def spent_by(progress: Progress) -> Spent:
 
 
 def metadata_of(context: MiddlewareContext) -> JSONObject:
-    """The context's metadata as it is stored.
+    """The context's metadata as it is stored, without secrets.
 
     Raises:
         StrategyError: it is not JSON.
@@ -83,7 +85,7 @@ def metadata_of(context: MiddlewareContext) -> JSONObject:
         dumps(metadata)
     except (TypeError, ValueError) as error:
         raise StrategyError(f"middleware left metadata that is not JSON: {error}") from error
-    return metadata
+    return known_secrets.json(metadata)
 
 
 def with_run(error: Exception, run: str) -> Exception:

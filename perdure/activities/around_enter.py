@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from perdure.activities.around_context import metadata_of, with_run
-from perdure.activities.border import describe
 from perdure.activities.contracts import AroundInput, AroundResult
 from perdure.activities.lifeline import STORE_PATIENCE
+from perdure.activities.redaction import clean_message, clean_messages, described
 from perdure.activities.services import Services
 from perdure.errors import StrategyError
 from perdure.store.answers import Writer
@@ -36,6 +36,7 @@ async def enter_run(
     try:
         metadata = cast("dict[str, object]", metadata_of(view))
         _check_input(view.input)
+        view.input, view.history = clean_message(view.input), clean_messages(view.history, but=before)
     except StrategyError as wrong:
         error = error or wrong
     changed = error is None and view.input != given
@@ -45,7 +46,7 @@ async def enter_run(
         metadata=metadata,
         start=call.start + changed,
         input=cut_input(view.input).to_json() if changed else None,
-        error=None if error is None else describe(with_run(error, call.run)),
+        error=None if error is None else described(with_run(error, call.run)),
         used={path: plain_usage(usage) for path, usage in context.used.by_path(call.agent).items()},
     )
     named: JSONObject | None = None

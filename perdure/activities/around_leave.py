@@ -7,10 +7,11 @@ from typing import cast
 from temporalio import activity
 
 from perdure.activities.around_context import with_run
-from perdure.activities.border import describe, from_description
+from perdure.activities.border import from_description
 from perdure.activities.contracts import AroundInput, AroundResult
 from perdure.activities.held_events import held_events
 from perdure.activities.lifeline import STORE_PATIENCE
+from perdure.activities.redaction import clean_turn, described
 from perdure.activities.services import Services
 from perdure.activities.stored_run import StoredRun, read_stored_run, turned_rows
 from perdure.store.answers import Writer
@@ -47,7 +48,7 @@ async def leave_run(
     replacement, events = _stored_as(agent, call, run, made, outcome)
     left: JSONObject = {"outcome": "completed"}
     if isinstance(outcome, Exception):
-        left = {"outcome": "failed", "error": describe(outcome)}
+        left = {"outcome": "failed", "error": described(outcome)}
     if replacement.turn is not None:
         left["turn"] = replacement.turn_sha256
 
@@ -78,7 +79,7 @@ async def _outcome(
     agent: Agent, view: RunView, context: MiddlewareContext, made: Turn | Exception, run: str
 ) -> Turn | Exception:
     try:
-        return await leave(agent.middleware[: view.entered], context, made)
+        return clean_turn(await leave(agent.middleware[: view.entered], context, made))
     except Exception as error:  # noqa: BLE001 - the run fails of it, which the workflow sees to
         return with_run(error, run)
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from temporalio import activity
 
 from perdure.activities.deltas import DeltaLog
+from perdure.activities.permits import Permits
 from perdure.upp.errors import UPPError
 from perdure.upp.provider import BoundLLMModel, LLMRequest, LLMResponse
 from perdure.upp.retry import ExponentialBackoff
@@ -19,11 +20,11 @@ _BY_DEFAULT = ExponentialBackoff(
 _LONGEST_WAIT = timedelta(seconds=120)
 
 
-async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog) -> LLMResponse:
+async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permits: Permits) -> LLMResponse:
     """The model's answer, streamed into the event log; a broken stream is begun anew and viewers are told so.
 
     The configuration's retry strategy decides what is tried again, else an exponential back-off that goes by the
-    server's Retry-After, of at most two minutes.
+    server's Retry-After, of at most two minutes. Each try holds permits of the limits that all workers share.
 
     Raises:
         UPPError: the last failure.
@@ -32,8 +33,10 @@ async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog) -> LL
     while True:
         await attempts.begin()
         try:
-            response = await _once(model, request, deltas)
+            async with permits.request():
+                response = await _once(model, request, deltas, permits)
         except UPPError as error:
+            await permits.failed(error)
             wait = attempts.failed(error)
             activity.logger.warning("model.retried", extra={"code": str(error.code), "attempt": attempts.number})
             deltas.restart()
@@ -43,13 +46,15 @@ async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog) -> LL
             return response
 
 
-async def _once(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog) -> LLMResponse:
+async def _once(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permits: Permits) -> LLMResponse:
     if not model.capabilities.streaming:
         return await model.complete(request)
     stream = model.stream(request)
     try:
         async for event in stream:
             deltas.add(event)
+            if permits.probing:
+                await permits.answered()
         return await stream.response()
     finally:
         await stream.aclose()

@@ -24,12 +24,15 @@ from perdure.store.beginning import Begun
 from perdure.store.change_inputs import read_base
 from perdure.store.checkpoints import last_checkpoint
 from perdure.store.messages import read_messages
+from perdure.store.session_limits import read_limits, run_seconds
 from perdure.testing.crash import crash_point
 from perdure.uap.cut import cut_input
+from perdure.uap.recorded_usage import total_usage
 from perdure.uap.spec import AgentSpec
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redaction import known_secrets
 
-_FOR_WORKFLOW = ("max_steps", "max_cost", "client_tools", "stream")
+_FOR_WORKFLOW = ("max_steps", "max_cost", "max_total_tokens", "max_duration", "client_tools", "stream")
 
 
 class BeginRun:
@@ -51,7 +54,8 @@ class BeginRun:
         if call.parent is not None:
             await open_child(self._services, call, call.parent)
         agent = self._services.app.agent(call.agent)
-        spec = converter.unstructure(agent.spec(self._services.limits, self._services.prices, path=call.agent))
+        frozen = converter.unstructure(agent.spec(self._services.limits, self._services.prices, path=call.agent))
+        spec = known_secrets.json(frozen)
         crash_point("begin_run.storing")
         begun = await self._begin(writer, call, spec)
         crash_point("begin_run.stored")
@@ -88,6 +92,8 @@ class BeginRun:
             self._services.database, writer.key, row["node"], first=start, end=start + 1, discarded=True
         )
         options = begun.options or {}
+        left = await self._left(writer, begun, str(row["run"]))
+        is_timed = begun.kind == "adopted" and ("seconds" in left or "max_duration" in options)
         return RunFrame(
             run=row["run"],
             node=row["node"],
@@ -100,7 +106,23 @@ class BeginRun:
             options=_for_workflow(options),
             adopted=begun.kind == "adopted",
             started=row["started"],
+            session=left,
+            elapsed_s=await run_seconds(self._services.database, writer.key, row["run"]) if is_timed else 0.0,
         )
+
+    async def _left(self, writer: Writer, begun: Begun, run: str) -> dict[str, Any]:
+        """What is left of the session's limits: a run that goes on from a checkpoint counts what it had used itself."""
+        database, row = self._services.database, begun.row or {}
+        if not row.get("limited") and begun.progress is None:
+            return {}
+        limits, used = await read_limits(database, writer.key)
+        if limits is None:
+            return {}
+        base = begun.progress or (await read_base(database, writer.key, run) if begun.kind == "adopted" else None)
+        known = _read_progress(base)
+        if known is not None:
+            used = used.less(known.step, total_usage([known.usage, *known.usage_by_agent.values()]))
+        return limits.left(used).to_json()
 
     async def _progress(self, writer: Writer, begun: Begun, frame: RunFrame) -> tuple[FoundProgress, str | None]:
         """Where a run stands that is not at its beginning.

@@ -7,7 +7,7 @@ from typing import cast
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 from perdure import errors
-from perdure.errors import PerdureError, ProtocolError, RunActive, RunError, StrategyError
+from perdure.errors import PerdureError, ProtocolError, RunActive, RunError, SessionLimitReached, StrategyError
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONObject, JSONValue, well_formed
 
@@ -58,6 +58,8 @@ def from_description(detail: JSONObject) -> PerdureError:
         return kind(message, code=code or "")
     if issubclass(kind, RunActive):
         return kind(message, run_id=run or "")
+    if issubclass(kind, SessionLimitReached):
+        return kind(message, code=code or "")
     return kind(message)
 
 

@@ -10,6 +10,7 @@ from temporalio import activity
 
 from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.activities.lifeline import STORE_PATIENCE
+from perdure.activities.redaction import clean_execution
 from perdure.activities.services import Services
 from perdure.store.answers import Writer
 from perdure.store.database import keep_trying
@@ -67,10 +68,10 @@ class CallResults:
             writer: the run.
             call: which.
             tool_call: as the model wrote it.
-            execution: the record of it.
+            execution: the record of it; its secrets are not stored.
             more: events that go along.
         """
-        attempt = activity.info().attempt
+        attempt, execution = activity.info().attempt, clean_execution(execution)
         body = dumps(execution.result)
         used = _used(call, tool_call, execution)
         row = ResultRow(

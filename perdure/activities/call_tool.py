@@ -24,6 +24,7 @@ from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.ids import tool_call_key
 from perdure.upp.json_value import dumps, sha256_hex
+from perdure.upp.redaction import known_secrets
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import ApprovalNeeded, ReadyCall, prepare_call, run_prepared
 from perdure.upp.tools import CLIENT, HUMAN, Tool, ToolContext, ToolEffect
@@ -107,7 +108,8 @@ class CallTool:
             crash_point("call_tool.ran")
         except ApprovalNeeded as needed:
             assert given.tool is not None, "a tool asks"
-            return await self._park(writer, call, question_of(call, given.tool, tool_call, needed.arguments))
+            asked = known_secrets.json(needed.arguments)
+            return await self._park(writer, call, question_of(call, given.tool, tool_call, asked))
         except asyncio.CancelledError:
             if not cancelled_by_user():
                 raise
@@ -129,6 +131,7 @@ class CallTool:
             call_id=ready.call.tool_call_id,
             idempotency_key=tool_call_key(call.message, call.index),
             attempt=activity.info().attempt,
+            secrets=self._services.app.secrets,
         )
         return await run_prepared(ready, context, agent.tool_strategy)
 

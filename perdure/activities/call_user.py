@@ -13,6 +13,7 @@ from perdure.activities.contracts import CallUserInput, CallUserResult
 from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.own_hook import read_own_hook
+from perdure.activities.redaction import clean_turn
 from perdure.activities.services import Services
 from perdure.activities.stored_run import StoredRun, read_stored_run, turned_rows
 from perdure.store.answers import Writer, keep_turn
@@ -63,7 +64,9 @@ class CallUser:
             return CallUserResult(metadata=call.progress.metadata)
         if outcome.turn is None:
             return CallUserResult(metadata=outcome.metadata, stop=outcome.stop)
-        added = await self._save_turn(writer, call, outcome.turn, run, hidden=holds_deltas(agent.middleware))
+        added = await self._save_turn(
+            writer, call, clean_turn(outcome.turn), run, hidden=holds_deltas(agent.middleware)
+        )
         return CallUserResult(metadata=outcome.metadata, turned=True, added=added)
 
     async def _hook_call(self, writer: Writer, call: CallUserInput, run: StoredRun) -> HookCall:

@@ -1,13 +1,15 @@
 """Contracts to JSON and back. Fields that hold their default are not written: history is smaller, and older readers cope.
 
 Lone surrogates survive: a value that holds one is written with escapes, since a history knows only UTF-8.
+
+Secrets that this process knows do not: whatever goes to Temporal passes here, so no history holds one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import temporalio.api.common.v1
 from cattrs import Converter
@@ -19,6 +21,12 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
+from perdure.activities.failures import RedactedFailureConverter
+from perdure.upp.json_value import JSONValue
+from perdure.upp.redaction import known_secrets
+
+P = TypeVar("P", bound="temporalio.api.common.v1.Payload | None")
+
 converter = Converter(omit_if_default=True)
 
 
@@ -27,8 +35,11 @@ def _is_contract_type(kind: object) -> bool:
 
 
 def _encode(contract: object) -> bytes:
-    """UTF-8, or ASCII with escapes where the contract holds a lone surrogate."""
-    value: object = converter.unstructure(contract)
+    return _written(converter.unstructure(contract))
+
+
+def _written(value: object) -> bytes:
+    """UTF-8, or ASCII with escapes where the value holds a lone surrogate."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -41,14 +52,22 @@ class ContractPayloadConverter(JSONPlainPayloadConverter):
     def to_payload(self, value: Any) -> temporalio.api.common.v1.Payload | None:
         """See base class."""
         if not _is_contract_type(cast(object, type(value))):
-            return super().to_payload(value)
-        return temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=_encode(value))
+            return _redacted(super().to_payload(value))
+        return _redacted(temporalio.api.common.v1.Payload(metadata={"encoding": b"json/plain"}, data=_encode(value)))
 
     def from_payload(self, payload: temporalio.api.common.v1.Payload, type_hint: type | None = None) -> Any:
         """See base class."""
         if type_hint is None or not _is_contract_type(type_hint):
             return super().from_payload(payload, type_hint)
         return cast(Any, converter.structure(json.loads(payload.data), type_hint))
+
+
+def _redacted(payload: P) -> P:
+    """The payload; a new one in the place of one that holds a secret."""
+    if payload is None or not known_secrets.encoded(payload.data):
+        return payload
+    data = _written(known_secrets.json(cast(JSONValue, json.loads(payload.data))))
+    return cast(P, temporalio.api.common.v1.Payload(metadata=payload.metadata, data=data))
 
 
 class PerdurePayloadConverter(CompositePayloadConverter):
@@ -63,4 +82,6 @@ class PerdurePayloadConverter(CompositePayloadConverter):
         super().__init__(*kept)
 
 
-data_converter = DataConverter(payload_converter_class=PerdurePayloadConverter)
+data_converter = DataConverter(
+    payload_converter_class=PerdurePayloadConverter, failure_converter_class=RedactedFailureConverter
+)

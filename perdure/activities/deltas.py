@@ -13,6 +13,8 @@ from perdure.store.database import keep_trying
 from perdure.testing.crash import crash_point
 from perdure.uap.events import run_event, upp_event
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redacted_stream import RedactedStream
+from perdure.upp.redaction import known_secrets
 from perdure.upp.stream import StreamEvent, StreamEventType
 
 _PAUSE_SECONDS = 0.02
@@ -44,6 +46,7 @@ class DeltaLog:
         self._waiting: list[JSONObject] = []
         self._pending: list[JSONObject] = list(call.pending)
         self._text: list[str] = []
+        self._shown = RedactedStream(known_secrets)
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -57,9 +60,17 @@ class DeltaLog:
         return "".join(self._text)
 
     def add(self, event: StreamEvent) -> None:
-        """Log an event soon; returns at once."""
+        """Log an event soon; returns at once. Secrets are taken out, also where one is split over events."""
         if self._held:
             return
+        for shown in self._shown.take(event):
+            self._add(shown)
+
+    def cut_off(self) -> None:
+        """The answer ends here, in the middle: what may be the beginning of a secret is not told."""
+        self._shown = RedactedStream(known_secrets)
+
+    def _add(self, event: StreamEvent) -> None:
         if event.type is StreamEventType.TEXT_DELTA and event.delta.text:
             self._text.append(event.delta.text)
         entry = upp_event(event, step=self._call.step, attempt=self._attempt, message=self._call.message)
@@ -73,6 +84,7 @@ class DeltaLog:
         if self._held:
             return
         self._text.clear()
+        self._shown = RedactedStream(known_secrets)
         self._waiting.append(self._start_over())
         self._some.set()
 
@@ -82,6 +94,8 @@ class DeltaLog:
         Returns:
             Events and pending records that were not written: the transaction that stores the answer takes them.
         """
+        for shown in self._shown.rest():
+            self._add(shown)
         if self._task is not None:
             task, self._task = self._task, None
             self._some.set()

@@ -22,6 +22,7 @@ from perdure.activities.contracts import GenerateInput, GenerateResult
 from perdure.activities.conversation import read_conversation
 from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
+from perdure.activities.redaction import clean_response
 from perdure.activities.services import Services
 from perdure.store.answers import Writer, save_answer
 from perdure.store.database import keep_trying
@@ -87,7 +88,9 @@ class Generate:
             request = await keep_trying(lambda: self._request(agent, writer, call), deadline=STORE_PATIENCE)
             crash_point("generate.buying")
             model = agent.bind()
-            response = accepted(await ask(model, request, deltas), model, self._services.prices)
+            permits = self._services.permits(writer, model.provider, model.model_id)
+            answer = await ask(model, request, deltas, permits)
+            response = clean_response(accepted(answer, model, self._services.prices))
             crash_point("generate.bought")
         except asyncio.CancelledError:
             if not cancelled_by_user():
@@ -160,6 +163,7 @@ class Generate:
         self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog
     ) -> GenerateResult:
         """Keep what came of a cancelled answer: its text. Tool calls that never became whole are dropped."""
+        deltas.cut_off()
         text = deltas.text
         if not text.strip():
             await deltas.finish()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
@@ -27,7 +28,6 @@ from perdure.activities.contracts import (
     RecordResult,
     SessionInput,
 )
-from perdure.activities.convert import converter
 
 _INPUTS: dict[str, type] = {
     contracts.GENERATE: GenerateInput,
@@ -142,31 +142,32 @@ async def read_entries(client: Client, workflow_id: str, execution: str) -> Asyn
             detail = event.activity_task_scheduled_event_attributes
             name = detail.activity_type.name
             if name in _INPUTS:
-                given = _decode(detail.input.payloads[0].data, _INPUTS[name])
+                given = await _decode(client, detail.input.payloads[0], _INPUTS[name])
                 scheduled[event.event_id] = Entry(execution, name, given)
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             done = event.activity_task_completed_event_attributes
             entry = scheduled.get(done.scheduled_event_id)
             if entry is not None:
-                result = _decode(done.result.payloads[0].data, _RESULTS[entry.name])
+                result = await _decode(client, done.result.payloads[0], _RESULTS[entry.name])
                 scheduled[done.scheduled_event_id] = Entry(execution, entry.name, entry.input, result)
     for event in events:
-        entry = _entry(event, execution, scheduled)
+        entry = await _entry(client, event, execution, scheduled)
         if entry is not None:
             yield entry
 
 
-def _entry(event: HistoryEvent, execution: str, scheduled: dict[int, Entry]) -> Entry | None:
+async def _entry(client: Client, event: HistoryEvent, execution: str, scheduled: dict[int, Entry]) -> Entry | None:
     if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         detail = event.workflow_execution_started_event_attributes
-        return Entry(execution, contracts.SESSION, _decode(detail.input.payloads[0].data, SessionInput))
+        given = await _decode(client, detail.input.payloads[0], SessionInput)
+        return Entry(execution, contracts.SESSION, given)
     if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:
-        return _local(event, execution)
+        return await _local(client, event, execution)
     return scheduled.get(event.event_id)
 
 
-def _local(event: HistoryEvent, execution: str) -> Entry | None:
-    """A local activity's marker: its name is in the marker's data, its result beside it."""
+async def _local(client: Client, event: HistoryEvent, execution: str) -> Entry | None:
+    """A local activity's marker: its name is in the marker's data, which no codec sees, its result beside it."""
     details = event.marker_recorded_event_attributes.details
     if "data" not in details or "result" not in details:
         return None
@@ -174,8 +175,8 @@ def _local(event: HistoryEvent, execution: str) -> Entry | None:
     name = str(data.get("activity_type"))
     if name not in _RESULTS:
         return None
-    return Entry(execution, name, None, _decode(details["result"].payloads[0].data, _RESULTS[name]))
+    return Entry(execution, name, None, await _decode(client, details["result"].payloads[0], _RESULTS[name]))
 
 
-def _decode(data: bytes, kind: type) -> Any:
-    return cast(Any, converter.structure(json.loads(data), kind))
+async def _decode(client: Client, payload: Payload, kind: type) -> Any:
+    return (await client.data_converter.decode([payload], [kind]))[0]

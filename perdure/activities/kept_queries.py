@@ -15,6 +15,7 @@ from perdure.store.session_metadata import change_metadata
 from perdure.uap.kept_queries import keeping, queries_in
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redaction import known_secrets
 from perdure.upp.thread import Thread
 
 
@@ -40,6 +41,6 @@ class _StoredQueries:
 
     async def keep(self, thread: Thread) -> None:
         def add(metadata: JSONObject) -> None:
-            queries_in(metadata)[thread.id] = thread.to_json()
+            queries_in(metadata)[thread.id] = known_secrets.json(thread.to_json())
 
         await change_metadata(self._database, self._key, add)

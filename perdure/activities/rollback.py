@@ -32,7 +32,7 @@ async def roll_back(services: Services, writer: Writer, ordinal: int) -> None:
         writer: who writes.
         ordinal: the input's place; its row says afterwards that this is done, and it is taken next.
     """
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(writer.key) as connection:
         turn = await take_turn(connection, writer.key, ordinal)
         if turn is None:
             return

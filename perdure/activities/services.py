@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from perdure.activities.permits import Permits
 from perdure.errors import DamagedSession
 from perdure.store.ancestry import read_ancestry
 from perdure.store.answers import Writer
@@ -18,6 +19,7 @@ from perdure.store.views import read_view
 from perdure.uap.app import App
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
+from perdure.uap.shared_limits import SharedLimits
 from perdure.uap.spec import Limits
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.prices import Price, PriceTable
@@ -38,6 +40,7 @@ class Services:
         app: the agents.
         limits: frozen into the spec of each run that begins here.
         prices: what models cost.
+        shared: limits that all workers keep together.
     """
 
     database: Database
@@ -46,6 +49,7 @@ class Services:
     app: App
     limits: Limits = field(default_factory=Limits)
     prices: PriceTable = field(default_factory=dict[str, Mapping[str, Price]])
+    shared: SharedLimits = field(default_factory=SharedLimits)
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
     _views: OrderedDict[str, list[dict[str, Any]] | None] = field(
@@ -81,6 +85,11 @@ class Services:
             known = RunOptions.from_json(await read_options(self.database, writer.key, writer.run))
             _put(self._options, writer.run, known)
         return known
+
+    def permits(self, writer: Writer, provider: str, model: str) -> Permits:
+        """What a model call of a run must hold while it asks the provider."""
+        buckets = self.shared.buckets(writer.key.tenant, provider, model)
+        return Permits(self.database, buckets, writer, self.shared.lease_s)
 
     async def view(self, writer: Writer) -> list[dict[str, Any]] | None:
         """The view that the run's middleware left; it is made before the run's first step and never changes."""

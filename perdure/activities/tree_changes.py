@@ -47,7 +47,7 @@ async def make_change(
         ordinal: the change's place.
         spec: the agent, frozen, for a run.
     """
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(writer.key) as connection:
         turn = await take_turn(connection, writer.key, ordinal)
         if turn is None:
             return None

@@ -20,6 +20,7 @@ from perdure.runtime.sessions import Sessions
 from perdure.runtime.sweep import Sweep
 from perdure.runtime.temporal import connect_temporal
 from perdure.store.database import Database
+from perdure.store.encryption_keys import check_keys
 from perdure.store.events import Announcer, Event
 from perdure.uap.session_key import SessionKey
 
@@ -61,7 +62,7 @@ class Backend:
         self._namespace = namespace
         self._client: Client | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self.database = Database(addresses.database_url)
+        self.database = Database(addresses.database_url, keyring=addresses.keyring)
         self.metrics = Metrics()
         self.announcer = Announcer(self.database)
         self.stream: EventStream = MeasuredStream(self.database, self.metrics)
@@ -74,10 +75,12 @@ class Backend:
         Raises:
             ServerUnavailable: a server does not answer within 10 s.
             SchemaOutdated: the database needs `perdure migrate`.
+            KeyMissing: the database holds what this process cannot open.
         """
         if self._client is None:
             await check_schema(self.database)
-            self._client = await connect_temporal(self._addresses.temporal, self._namespace)
+            await check_keys(self.database)
+            self._client = await connect_temporal(self._addresses.temporal, self._namespace, database=self.database)
             self._sweeping = asyncio.create_task(Sweep(self._client, self.database).run(), name="sweep")
 
     async def close(self) -> None:

@@ -9,10 +9,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from perdure.api.json_types import Json, Name, Object, Objects, Text, TextOrObject
 from perdure.uap.options import RunOptions
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject
 
 WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 600.0
+_LONGEST_DURATION_S = 10 * 365 * 86_400.0
 _SESSION = "7f0c1f3a-3c5e-4c0e-9b57-0f6f0f0c2f11"
 _NODE = "0a4c9d6e-52a1-4c8e-8a34-8c3e7f1f2a10"
 _CHECKPOINT = "5f6e2c1d-8b7a-4d3c-9e2f-1a0b9c8d7e6f"
@@ -58,6 +60,12 @@ class Options(Body):
     max_cost: str | None = Field(
         default=None, pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$", description="a decimal above 0, as text"
     )
+    max_total_tokens: int | None = Field(
+        default=None, ge=1, le=2**53 - 1, description="input and output tokens, sub-agents' included"
+    )
+    max_duration: float | None = Field(
+        default=None, gt=0, le=_LONGEST_DURATION_S, description="seconds, without those in which the run is parked"
+    )
     history: Objects | None = Field(
         default=None, description="messages, oldest first, that the run sees in place of the session's thread"
     )
@@ -65,6 +73,27 @@ class Options(Body):
     def to_options(self) -> RunOptions:
         """The same for the runtime. Raises InvalidInput."""
         return RunOptions.from_json({name: getattr(self, name) for name in self.model_fields_set if _given(self, name)})
+
+
+class Limits(Body):
+    """What all runs of a session may use together."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"max_steps": 500, "max_cost": "20"}]})
+
+    max_steps: int | None = Field(default=None, ge=1, le=2**31 - 1, description="of the session's own runs")
+    max_total_tokens: int | None = Field(
+        default=None, ge=1, le=2**53 - 1, description="input and output tokens, sub-agents' included"
+    )
+    max_cost: str | None = Field(
+        default=None, pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$", description="a decimal above 0, as text"
+    )
+    max_duration: float | None = Field(
+        default=None, gt=0, le=_LONGEST_DURATION_S, description="seconds, without those in which a run is parked"
+    )
+
+    def to_limits(self) -> SessionLimits:
+        """The same for the runtime. Raises InvalidInput."""
+        return SessionLimits.from_json(self.model_dump(exclude_none=True))
 
 
 def _given(options: Options, name: str) -> bool:
@@ -115,6 +144,7 @@ class OpenRun(SubmitRun):
     title: Text | None = Field(default=None, description="the session's, for lists")
     metadata: Object | None = Field(default=None, description="the session's: the caller's own data")
     history: Objects | None = Field(default=None, description="what was said before, oldest first")
+    limits: Limits | None = Field(default=None, description="what all the session's runs may use together")
 
 
 class ResumeRun(Answered):
@@ -140,17 +170,27 @@ class CreateSession(Body):
     title: Text | None = Field(default=None, description="for lists")
     metadata: Object | None = Field(default=None, description="the caller's own data")
     history: Objects | None = Field(default=None, description="what was said before, oldest first")
+    limits: Limits | None = Field(default=None, description="what all its runs may use together")
 
 
 class PatchSession(Body):
     """What is to change of a session; what is left out stays."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"title": "The red build"}, {"metadata": {"team": "web", "old": None}}]}
+        json_schema_extra={
+            "examples": [
+                {"title": "The red build"},
+                {"metadata": {"team": "web", "old": None}},
+                {"limits": {"max_steps": 1000}},
+            ]
+        }
     )
 
     title: Text | None = Field(default=None, description="null takes it away")
     metadata: Object | None = Field(default=None, description="keys to set; null removes a key")
+    limits: Limits | None = Field(
+        default=None, description="in place of those that it has, from its next run on; null takes them away"
+    )
 
 
 class ImportSession(Body):
@@ -221,3 +261,16 @@ class AnswerWait(Body):
     )
 
     answer: Annotated[Object, Field(description="of an unknown outcome: outcome and perhaps result; of a client's tool: result")]  # fmt: skip
+
+
+class CodecPayloads(Body):
+    """Payloads of Temporal in the JSON of protobuf: metadata and data in base64."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [{"payloads": [{"metadata": {"encoding": "anNvbi9wbGFpbg=="}, "data": "MjE="}]}]
+        },
+    )
+
+    payloads: Annotated[list[Object], Field(max_length=10_000, description="in order; as many come back")]

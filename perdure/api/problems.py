@@ -18,6 +18,7 @@ from perdure.api.answers import Answer
 from perdure.store.database import is_away
 from perdure.upp.errors import UPPError
 from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.redaction import known_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ STATUSES: dict[type[Exception], tuple[int, str]] = {
     errors.InvalidInput: (422, "invalid_input"),
     errors.UnknownAgent: (404, "unknown_agent"),
     errors.UnknownSession: (404, "unknown_session"),
+    errors.WrongAgent: (409, "wrong_agent"),
     errors.UnknownRun: (404, "unknown_run"),
     errors.UnknownWait: (404, "unknown_wait"),
     errors.WaitAnswered: (409, "wait_answered"),
@@ -34,12 +36,14 @@ STATUSES: dict[type[Exception], tuple[int, str]] = {
     errors.KeyConflict: (409, "key_conflict"),
     errors.RunActive: (409, "run_active"),
     errors.QueueFull: (429, "queue_full"),
+    errors.SessionLimitReached: (409, "session_limit_reached"),
     errors.SessionGone: (410, "session_gone"),
     errors.UserError: (400, "bad_request"),
     errors.LimitExceeded: (409, "limit_exceeded"),
     errors.DamagedSession: (500, "damaged_session"),
     errors.RunError: (409, "run_failed"),
     errors.SchemaOutdated: (503, "schema_outdated"),
+    errors.KeyMissing: (503, "key_missing"),
     errors.ServerUnavailable: (503, "server_unavailable"),
     errors.ServerError: (503, "server_error"),
     UPPError: (422, "model_refused"),
@@ -83,7 +87,7 @@ class Refused(Exception):
 def problem(
     status: int, code: str, detail: str, *, extra: JSONObject | None = None, headers: dict[str, str] | None = None
 ) -> JSONResponse:
-    """A response of problem details.
+    """A response of problem details, without secrets that this process knows.
 
     Args:
         status: HTTP's.
@@ -100,7 +104,7 @@ def problem(
         "detail": detail,
         **(extra or {}),
     }
-    return Answer(body, status, headers, media_type=MEDIA_TYPE)
+    return Answer(known_secrets.json(body), status, headers, media_type=MEDIA_TYPE)
 
 
 def of_error(error: Exception) -> JSONResponse:
@@ -110,6 +114,8 @@ def of_error(error: Exception) -> JSONResponse:
     run = getattr(error, "run_id", None)
     if run is not None:
         extra["run"] = run
+    if isinstance(error, errors.SessionLimitReached):
+        extra["limit"] = error.code.removeprefix("session_")
     return problem(status, code, str(error), extra=extra, headers=RETRY_AFTER if status in (429, 503) else None)
 
 
@@ -157,5 +163,6 @@ def _invalid(item: dict[str, object]) -> JSONObject:
     detail = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "json_invalid":
         return {"pointer": "#", "detail": f"{detail} at character {path[0]}"}
-    pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    names = [known_secrets.text(str(part)) for part in path]  # before a pointer's escapes, in which none would be found
+    pointer = "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
     return {"pointer": f"{'#' if where == 'body' else where}{pointer}", "detail": detail}

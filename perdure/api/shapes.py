@@ -43,6 +43,41 @@ class Agents(Shape):
     agents: list[Agent]
 
 
+class Lease(Shape):
+    """A permit that a run holds or waits for."""
+
+    permit: str
+    session: str
+    run: str
+    worker: str
+    state: str
+    asked_at: AwareDatetime
+    held_at: AwareDatetime | None
+    expires_at: AwareDatetime
+
+
+class SharedLimit(Shape):
+    """A limit that all workers share; `leases` are those of the caller's tenant."""
+
+    name: str
+    owner: str
+    requests_per_second: float | None
+    burst: int | None
+    max_concurrent: int | None
+    tokens: float | None
+    held: int
+    waiting: int
+    refused_in_a_row: int
+    blocked_until: AwareDatetime | None
+    leases: list[Lease]
+
+
+class SharedLimits(Shape):
+    """The limits that all workers share, from their first request on."""
+
+    limits: list[SharedLimit]
+
+
 class Session(Shape):
     """A session."""
 
@@ -58,6 +93,7 @@ class Session(Shape):
     run_count: int
     step_count: int
     usage: JSONObject
+    limits: JSONObject | None
     last_event: int
     late_results: int
     created_at: AwareDatetime
@@ -188,6 +224,12 @@ class Imported(Shape):
     """A session that came from elsewhere."""
 
     session: str
+
+
+class CodecPayloads(Shape):
+    """Payloads of Temporal in the JSON of protobuf; empty lists are left out."""
+
+    payloads: list[JSONObject] = []
 
 
 class Health(Shape):

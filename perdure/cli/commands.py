@@ -14,11 +14,15 @@ COMMANDS = {
     "sessions": "List, show, follow, control, branch, export and import sessions.",
     "runs": "Show a run.",
     "waits": "List and answer what parked runs wait for.",
+    "limits": "Show the limits that all workers share: what is left of each, who holds permits of it, and who waits for one.",
     "keys": "Create, list and revoke the API keys of a tenant.",
+    "encryption": "Make keys that seal what is stored, see which are needed, and seal again under a new one.",
     "worker": "Serve an app's agents until Ctrl-C or SIGTERM.",
     "serve": "Serve the HTTP API until Ctrl-C or SIGTERM.",
     "migrate": "Bring the database to this version's schema; harmless if it is there already.",
-    "doctor": "Check servers, schema and runs; exit with 1 if something is wrong.",
+    "deploy": "Say which build of the workers gets new sessions.",
+    "replay": "Replay histories against this code; exit with 1 if one of them would have gone another way.",
+    "doctor": "Check servers, schema, runs and rows, and mend them; exit with 1 if something is wrong.",
 }
 """Module of `perdure.cli` to its one-line help."""
 

@@ -12,6 +12,8 @@ from perdure.errors import ServerUnavailable
 from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses, find_addresses
 from perdure.store.database import Database, is_away
+from perdure.store.encryption_keys import check_keys
+from perdure.store.keyring import NO_KEYS, Keyring, parse_keys
 from perdure.uap.session_key import SessionKey, known_session_id
 
 if TYPE_CHECKING:  # Temporal's client takes long to import, and what only reads does without
@@ -57,17 +59,27 @@ def known_addresses(settings: Settings) -> ServerAddresses:
         temporal_address=settings.temporal_address,
         database_url=None if url is None else url.get_secret_value(),
         folder=settings.data_folder.parent,
+        keyring=known_keyring(settings),
     )
 
 
+def known_keyring(settings: Settings) -> Keyring:
+    """The keys of what is sealed.
+
+    Raises:
+        InvalidInput: they cannot be used.
+    """
+    return parse_keys("" if settings.encryption_keys is None else settings.encryption_keys.get_secret_value())
+
+
 @asynccontextmanager
-async def open_database(url: str) -> AsyncGenerator[Database]:
+async def open_database(url: str, keyring: Keyring = NO_KEYS) -> AsyncGenerator[Database]:
     """The database, of whatever schema.
 
     Raises:
         ServerUnavailable: inside the block, it was away.
     """
-    database = Database(url)
+    database = Database(url, keyring=keyring)
     try:
         yield database
     except Exception as error:
@@ -89,8 +101,9 @@ async def open_store() -> AsyncGenerator[Store]:
     """
     settings = load_settings()
     addresses = known_addresses(settings)
-    async with open_database(addresses.database_url) as database:
+    async with open_database(addresses.database_url, addresses.keyring) as database:
         await check_schema(database)
+        await check_keys(database)
         yield Store(database, settings, addresses)
 
 
@@ -111,5 +124,6 @@ async def open_sessions() -> AsyncGenerator[Sessions]:
         database_url=addresses.database_url,
         namespace=settings.temporal_namespace,
         tenant=settings.tenant,
+        keyring=addresses.keyring,
     ) as sessions:
         yield sessions

@@ -1,27 +1,28 @@
-"""`perdure doctor`: is all well, and if not, what to do. And the repair of a session's index rows."""
+"""`perdure doctor`: is all well, and if not, what to do. Its repairs, and the rebuild of a session's index rows."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 from temporalio.client import Client
-from temporalio.service import RPCError
 
-from perdure.cli import checks, exits
-from perdure.cli.checks import Check
+from perdure.cli import exits
 from perdure.cli.connection import known_addresses, open_sessions
 from perdure.cli.output import put, put_fields, put_json
 from perdure.cli.parameters import AsJson
 from perdure.config import Settings, load_settings
-from perdure.errors import SchemaOutdated, ServerUnavailable
+from perdure.errors import InvalidInput, SchemaOutdated, ServerUnavailable
 from perdure.migrations.schema import HEAD_REVISION, check_schema
+from perdure.runtime.checks.check import Check, Scope
+from perdure.runtime.checks.examination import NAMES, examine
+from perdure.runtime.checks.servers import check_stuck
 from perdure.runtime.temporal import connect_temporal
-from perdure.store.database import Database, is_away
+from perdure.store.database import Database
 from perdure.uap.session_key import SessionKey, checked_session_id
-from perdure.upp.json_value import JSONObject
 
 app = typer.Typer(add_completion=False)
 
@@ -31,67 +32,70 @@ def doctor(
     rebuild: Annotated[
         str | None, typer.Option(metavar="SESSION", help="Make a session's index rows anew from its history.")
     ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended safely; without it only look.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="CHECK", help="Only this check; may be given more than once.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whose sessions; PERDURE_TENANT if not given.")
+    ] = None,
+    stuck_after: Annotated[
+        float, typer.Option(metavar="MINUTES", min=0.0, help="Name runs that have written nothing for so long.")
+    ] = 15.0,
     as_json: AsJson = False,
 ) -> int:
-    """Check servers, schema and runs; exit with 1 if something is wrong."""
+    """Check servers, schema, runs and rows, and mend them; exit with 1 if something is wrong."""
+    settings = load_settings(tenant=tenant)
     if rebuild is not None:
-        return asyncio.run(_rebuild(checked_session_id(rebuild), as_json=as_json))
-    return asyncio.run(_examine(load_settings(), as_json=as_json))
+        return asyncio.run(_rebuild(SessionKey(settings.tenant, checked_session_id(rebuild)), as_json=as_json))
+    wanted = _checked(only or NAMES)
+    return asyncio.run(
+        _examine(settings, wanted, repair=repair, stuck_after=timedelta(minutes=stuck_after), as_json=as_json)
+    )
 
 
-async def _examine(settings: Settings, *, as_json: bool) -> int:
-    done = [check async for check in _checks(settings)]
+def _checked(names: list[str] | tuple[str, ...]) -> frozenset[str]:
+    for name in names:
+        if name not in NAMES:
+            raise InvalidInput(f"--only is {name[:40]!r}; it must be one of {', '.join(NAMES)}")
+    return frozenset(names)
+
+
+async def _examine(
+    settings: Settings, only: frozenset[str], *, repair: bool, stuck_after: timedelta, as_json: bool
+) -> int:
+    done = [check async for check in _checks(settings, only, repair=repair, stuck_after=stuck_after)]
     ok = all(check.ok for check in done)
     if as_json:
-        put_json({"ok": ok, "checks": [_json(check) for check in done]})
+        put_json({"ok": ok, "repair": repair, "checks": [check.to_json() for check in done]})
     else:
         for check in done:
-            put(f"{'ok   ' if check.ok else 'WRONG'}  {check.name:<10}  {check.detail}\n")
+            put(f"{'ok   ' if check.ok else 'WRONG'}  {check.name:<11}  {check.detail}\n")
             put("".join(f"         {item}\n" for item in check.found))
     return exits.OK if ok else exits.FAILED
 
 
-def _json(check: Check) -> JSONObject:
-    return {"name": check.name, "ok": check.ok, "detail": check.detail, "found": [*check.found]}
-
-
-async def _checks(settings: Settings) -> AsyncGenerator[Check]:
+async def _checks(
+    settings: Settings, only: frozenset[str], *, repair: bool, stuck_after: timedelta
+) -> AsyncGenerator[Check]:
     """Every check that can be made: what needs a server that is away is left out."""
     addresses = known_addresses(settings)
-    database = Database(addresses.database_url)
+    database = Database(addresses.database_url, keyring=addresses.keyring)
     try:
         schema = await _check_database(database)
         yield schema
         client, temporal = await _check_temporal(addresses.temporal, settings.temporal_namespace)
         yield temporal
-        possible: list[Awaitable[Check]] = [] if client is None else [checks.check_stuck(client)]
         if schema.ok:
-            possible += _of_rows(database, settings.tenant)
-        if schema.ok and client is not None:
-            possible.append(checks.check_workers(client, database, settings.tenant))
-            possible.append(checks.check_executions(client, database, settings.tenant))
-        for check in possible:
-            yield await _surviving(check)
+            scope = Scope(database, settings.tenant, client, stuck_after)
+            async for check in examine(scope, only=only, repair=repair):
+                yield check
+        elif client is not None:
+            yield await check_stuck(client)
     finally:
         await database.close()
-
-
-def _of_rows(database: Database, tenant: str) -> list[Awaitable[Check]]:
-    return [
-        checks.check_agents(database, tenant),
-        checks.check_indexes(database),
-        checks.check_waits(database, tenant),
-    ]
-
-
-async def _surviving(check: Awaitable[Check]) -> Check:
-    """A check, or that a server went away while it was made."""
-    try:
-        return await check
-    except Exception as error:
-        if not (is_away(error) or isinstance(error, RPCError)):
-            raise
-        return Check("servers", False, f"a server stopped answering: {error}")
 
 
 async def _check_database(database: Database) -> Check:
@@ -112,11 +116,11 @@ async def _check_temporal(address: str, namespace: str) -> tuple[Client | None, 
     return client, Check("temporal", True, f"{address} answers")
 
 
-async def _rebuild(session: str, *, as_json: bool) -> int:
+async def _rebuild(key: SessionKey, *, as_json: bool) -> int:
     from perdure.runtime.rebuild import rebuild_session
 
     async with open_sessions() as sessions:
-        report = await rebuild_session(sessions.client, sessions.database, SessionKey(sessions.tenant, session))
+        report = await rebuild_session(sessions.client, sessions.database, key)
     counts = {
         "runs": report.runs,
         "checkpoints": report.checkpoints,
@@ -125,9 +129,9 @@ async def _rebuild(session: str, *, as_json: bool) -> int:
     }
     lost, missing = list(report.lost_executions), list(report.missing_checkpoints)
     if as_json:
-        put_json({"session": session, **counts, "lost_executions": [*lost], "missing_checkpoints": [*missing]})
+        put_json({"session": key.session, **counts, "lost_executions": [*lost], "missing_checkpoints": [*missing]})
     else:
-        put_fields([("session", session), *counts.items()])
+        put_fields([("session", key.session), *counts.items()])
         put("".join(f"its history is gone, its rows are kept as they are: execution {name}\n" for name in lost))
         put("".join(f"neither a history nor a row has it now: checkpoint {name}\n" for name in missing))
     return exits.FAILED if lost or missing else exits.OK

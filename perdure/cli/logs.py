@@ -8,13 +8,15 @@ from typing import TypeAlias
 
 from perdure.cli.exits import is_debugging
 from perdure.errors import PerdureError
+from perdure.upp.redacted_logs import redact_logs
 
 _FORMAT = "%(levelname)s %(name)s %(message)s"
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def set_up_logs() -> None:
-    """Log to stderr; with PERDURE_DEBUG=1 everything there is to know."""
+    """Log to stderr, without secrets; with PERDURE_DEBUG=1 everything else there is to know."""
+    redact_logs()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT) if is_debugging() else _Short(_FORMAT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

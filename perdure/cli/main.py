@@ -18,6 +18,7 @@ from perdure.cli import exits
 from perdure.cli.commands import Commands
 from perdure.cli.logs import set_up_logs
 from perdure.cli.output import ReaderGone, put, put_json
+from perdure.upp.redacted_logs import without_credentials
 
 app = typer.Typer(
     cls=Commands,
@@ -97,8 +98,8 @@ def _tell(error: Exception, *, as_json: bool) -> None:
     if isinstance(error, ReaderGone):
         return
     if exits.is_debugging():
-        traceback.print_exception(error)
-    message = exits.message_of(error)
+        sys.stderr.write(without_credentials("".join(traceback.format_exception(error))))
+    message = without_credentials(exits.message_of(error))
     if message:  # empty where the help was shown instead
         sys.stderr.write(f"error: {message}\n")
     if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
@@ -9,10 +11,19 @@ import typer
 
 from perdure.errors import InvalidInput
 from perdure.uap.ids import is_uuid4
+from perdure.uap.session_limits import SessionLimits
+from perdure.upp.json_value import JSONObject
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on stdout.")]
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, for example agents:app.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+SessionLimit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit", metavar="NAME=NUMBER",
+        help="What all runs of the session may use: max_steps, max_total_tokens, max_cost or max_duration (seconds).",
+    ),
+]  # fmt: skip
 SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only of this session.")]
 
 
@@ -27,6 +38,26 @@ def checked_run_id(text: str) -> str:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidInput(f"run id {shown!r} is not a UUIDv4; `perdure sessions show SESSION` lists a session's runs")
     return lowered
+
+
+def checked_limits(pairs: Sequence[str] | None) -> SessionLimits | None:
+    """A session's limits; None if there are none.
+
+    Raises:
+        InvalidInput: no NAME=NUMBER, or a limit that does not exist or can be none.
+    """
+    if not pairs:
+        return None
+    limits: JSONObject = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        try:
+            limits[name] = number if name == "max_cost" else json.loads(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InvalidInput(f"--limit {pair[:40]!r} must be NAME=NUMBER, such as max_steps=100")
+    return SessionLimits.from_json(limits)
 
 
 def checked_cost(text: str) -> Decimal:

@@ -7,14 +7,14 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
 from perdure.cli import exits
 from perdure.cli.connection import open_sessions
 from perdure.cli.output import put, put_json, put_text, say
-from perdure.cli.parameters import AsJson, checked_cost, checked_text
+from perdure.cli.parameters import AsJson, SessionLimit, checked_cost, checked_limits, checked_text
 from perdure.cli.transcript import Transcript
 from perdure.config import load_settings
 from perdure.errors import InvalidInput
@@ -23,6 +23,7 @@ from perdure.runtime.turns import read_turn
 from perdure.store.accepted import Accepted
 from perdure.store.runs import RunRow
 from perdure.uap.options import RunOptions
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject
 
 _SILENCE_S = 5.0
@@ -51,6 +52,7 @@ class _Order:
     key: str | None
     options: RunOptions
     policy: str
+    limits: SessionLimits | None = None
     handle: RunHandle | None = None
 
 
@@ -64,6 +66,11 @@ def run(
     instructions: Annotated[str | None, typer.Option(help="Added below the agent's system prompt.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     max_cost: Annotated[str | None, typer.Option(help="Begin no step once the run has cost so much.")] = None,
+    max_total_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Begin no step once the run has used so many tokens.")
+    ] = None,
+    max_duration: Annotated[float | None, typer.Option(help="End the run after so many seconds.")] = None,
+    limit: SessionLimit = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run has ended.")] = True,
     as_json: AsJson = False,
 ) -> int:
@@ -72,6 +79,8 @@ def run(
         instructions=None if instructions is None else checked_text(instructions, "--instructions"),
         max_steps=max_steps,
         max_cost=None if max_cost is None else checked_cost(max_cost),
+        max_total_tokens=max_total_tokens,
+        max_duration=cast(Any, max_duration),
     )
     order = _Order(
         agent=checked_text(agent, "AGENT"),
@@ -80,7 +89,12 @@ def run(
         key=None if key is None else checked_text(key, "--key"),
         options=options,
         policy=policy,
+        limits=checked_limits(limit),
     )
+    if order.limits is not None and session is not None:
+        raise InvalidInput(
+            "--limit is for a session that is opened; `perdure sessions patch` changes those of this one"
+        )
     try:
         return asyncio.run(_run(order, wait=wait, as_json=as_json))
     except KeyboardInterrupt:
@@ -98,7 +112,7 @@ async def _run(order: _Order, *, wait: bool, as_json: bool) -> int:
     async with open_sessions() as sessions:
         handle = order.handle = await sessions.submit(
             order.agent, order.text, session=order.session, key=order.key, options=order.options,
-            policy=order.policy, max_queue=load_settings().max_queued_inputs,
+            policy=order.policy, max_queue=load_settings().max_queued_inputs, limits=order.limits,
         )  # fmt: skip
         if not wait:
             _show_accepted(handle, as_json=as_json)

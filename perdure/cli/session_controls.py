@@ -11,7 +11,7 @@ import typer
 
 from perdure.cli.connection import open_sessions
 from perdure.cli.output import put, put_json
-from perdure.cli.parameters import AsJson, SessionId, checked_run_id, checked_text
+from perdure.cli.parameters import AsJson, SessionId, SessionLimit, checked_limits, checked_run_id, checked_text
 from perdure.errors import InvalidInput
 from perdure.upp.json_value import JSONObject, JSONValue
 
@@ -64,18 +64,23 @@ def patch(
     remove: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="Remove a key of the metadata; may be given often.")
     ] = None,
+    limit: SessionLimit = None,
+    no_limits: Annotated[bool, typer.Option("--no-limits", help="Take the session's limits away.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a session's title and metadata, also while it runs."""
-    if title is None and not metadata and not remove:
-        raise InvalidInput("nothing is to be changed; give --title, --metadata or --remove")
+    """Change a session's title, metadata and limits, also while it runs."""
+    if title is None and not metadata and not remove and not limit and not no_limits:
+        raise InvalidInput("nothing is to be changed; give --title, --metadata, --remove, --limit or --no-limits")
     given: dict[str, Any] = {} if title is None else {"title": checked_text(title, "--title")}
+    if limit or no_limits:
+        given["limits"] = None if no_limits else checked_limits(limit)
     changed = _read_metadata(metadata or [])
 
     async def act() -> JSONObject:
         async with open_sessions() as sessions:
             row = await sessions.patch(session, metadata=changed, removed=remove or [], **given)
-            return {"session": row.key.session, "title": row.title, "metadata": row.metadata}
+            shown: JSONObject = {"title": row.title, "metadata": row.metadata, "limits": row.limits}
+            return {"session": row.key.session, **shown}
 
     answer = asyncio.run(act())
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.cli import event_log, session_changes, session_controls, session_files
+from perdure.cli import event_log, session_approval, session_changes, session_controls, session_files
 from perdure.cli.connection import open_store
 from perdure.cli.output import in_short, put, put_fields, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionId
@@ -144,6 +144,7 @@ app.command()(session_changes.checkout)
 app.command()(session_changes.merge)
 app.command()(session_changes.restore)
 app.command("resume-run")(session_changes.resume_run)
+app.command()(session_approval.approve)
 
 
 def _cells(row: SessionRow) -> list[object]:

@@ -81,8 +81,8 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Let a tool call run, once; with other arguments if they are given."""
-    edit: JSONObject = {} if arguments is None else {"arguments": _json(arguments, "--arguments")}
-    _settle(wait, {"decision": "approve", **edit}, by, as_json=as_json)
+    edit: JSONObject = {} if arguments is None else {"arguments": read_json(arguments, "--arguments")}
+    settle(wait, {"decision": "approve", **edit}, by, as_json=as_json)
 
 
 @app.command()
@@ -94,7 +94,7 @@ def reject(
 ) -> None:
     """Have a tool call not run; the model is told so, and the reason."""
     why: JSONObject = {} if reason is None else {"reason": checked_text(reason, "--reason")}
-    _settle(wait, {"decision": "reject", **why}, by, as_json=as_json)
+    settle(wait, {"decision": "reject", **why}, by, as_json=as_json)
 
 
 @app.command()
@@ -117,16 +117,21 @@ def answer(
     if error and happened is None and result is None:
         raise InvalidInput("--error goes with a result: --happened JSON or --result JSON")
     if result is not None:
-        asyncio.run(_give_result(checked_text(wait, "WAIT"), _json(result, "--result"), error, by, as_json))
+        asyncio.run(_give_result(checked_text(wait, "WAIT"), read_json(result, "--result"), error, by, as_json))
     elif happened is not None:
-        given: JSONObject = {"outcome": "happened", "result": _json(happened, "--happened"), "isError": error}
-        _settle(wait, given, by, as_json=as_json)
+        given: JSONObject = {"outcome": "happened", "result": read_json(happened, "--happened"), "isError": error}
+        settle(wait, given, by, as_json=as_json)
     else:
         outcome = "not_run" if not_run else "unknown" if unknown else "stop"
-        _settle(wait, {"outcome": outcome}, by, as_json=as_json)
+        settle(wait, {"outcome": outcome}, by, as_json=as_json)
 
 
-def _settle(wait: str, given: JSONObject, by: str | None, *, as_json: bool) -> None:
+def settle(wait: str, given: JSONObject, by: str | None, *, as_json: bool) -> None:
+    """Give an answer to a wait, and say what came of it.
+
+    Raises:
+        UserError: there is no such wait, it has been answered, or is not answered so.
+    """
     asyncio.run(_give(checked_text(wait, "WAIT"), given, by, as_json))
 
 
@@ -148,7 +153,12 @@ async def _give(wait: str, given: JSONObject, by: str | None, as_json: bool) -> 
         put(f"answered; run {row.run} of session {row.key.session} goes on\n")
 
 
-def _json(text: str, option: str) -> JSONValue:
+def read_json(text: str, option: str) -> JSONValue:
+    """The value of an option that is JSON.
+
+    Raises:
+        InvalidInput: it is none.
+    """
     try:
         return loads(text.encode("utf-8", "surrogateescape"))
     except ValueError as problem:

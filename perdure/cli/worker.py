@@ -14,6 +14,7 @@ from perdure.cli.connection import known_addresses
 from perdure.cli.parameters import Target
 from perdure.config import load_settings
 from perdure.worker.main import serve
+from perdure.worker.registered import register_settings
 from perdure.worker.registry import load_app
 
 _PR_SET_PDEATHSIG = 1
@@ -31,6 +32,7 @@ def worker(
     if parent is not None:
         end_with(parent)
     settings = load_settings(task_queue=task_queue)
+    register_settings(settings)
     served = load_app(target)
     return asyncio.run(serve(served, settings, known_addresses(settings)))
 

@@ -41,6 +41,8 @@ DYNAMIC_CONFIG: Mapping[str, int | bool | str] = {
     "history.timerProcessorMaxTimeShift": "10ms",
     "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute": 3,
     "system.enableActivityEagerExecution": True,
+    "matching.useNewMatcher": True,
+    "matching.enableFairness": True,
 }
 SQLITE_PRAGMAS: Mapping[str, str] = {"journal_mode": "wal", "synchronous": "1"}
 NAMESPACE = "default"

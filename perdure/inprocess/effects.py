@@ -12,7 +12,7 @@ from perdure.uap.answer import accepted
 from perdure.uap.hook_calls import call_hook
 from perdure.uap.hooks import Hook, HookCall, HookOutcome, state_copy
 from perdure.uap.ids import derive_id, tool_call_key
-from perdure.uap.lineage import current_turn
+from perdure.uap.lineage import current, current_turn
 from perdure.uap.middleware import MiddlewareContext
 from perdure.uap.middleware_viewer import viewer_of
 from perdure.uap.options import RunOptions
@@ -63,7 +63,8 @@ class MemoryEffects:
         prices: PriceTable,
         flow: Flow[AgentStreamEvent] | None = None,
     ) -> None:
-        self.run, agent = current_turn(), context.agent
+        self.run, agent, running = current_turn(), context.agent, current()
+        self._allowance = None if running is None else running.allowance
         self._viewer: Viewer = viewer_of(context, self.run, flow)
         self._agent = agent
         self._prices = prices
@@ -75,7 +76,7 @@ class MemoryEffects:
         self.data: JSONValue = None
 
     async def start_step(self) -> int:
-        check_next_step(self._options, self.state, self.run)
+        check_next_step(self._options, self.state, self.run, session=self._allowance)
         await self._viewer.begun(self.state.step + 1)  # middleware may end the run here
         self.state.step += 1
         self._step = MemoryStep(len(self.state.messages), len(self.state.tool_executions))

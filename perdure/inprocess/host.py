@@ -9,11 +9,12 @@ from dataclasses import replace
 from perdure.errors import RunCancelled
 from perdure.inprocess.effects import MemoryEffects
 from perdure.inprocess.own_effects import MemoryOwnEffects
+from perdure.inprocess.run_time import in_time
 from perdure.uap.agent import Agent
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult, is_aborted
 from perdure.uap.held_flow import HeldFlow
 from perdure.uap.hooks import Hook
-from perdure.uap.lineage import Lineage, running
+from perdure.uap.lineage import Lineage, current, running
 from perdure.uap.lineage_flow import LineageFlow, forwarding
 from perdure.uap.middleware import MiddlewareContext, holds_deltas, run_pipeline
 from perdure.uap.options import RunOptions
@@ -132,7 +133,8 @@ class InProcessHost:
 
     async def _run(self, effects: MemoryEffects, agent: Agent, message: Message, options: RunOptions) -> Turn:
         spec = agent.spec(prices=self._prices)
-        check_start(options, spec)
+        here = current()
+        check_start(options, spec, None if here is None else here.allowance)
         strategy = build(agent.execution, agent.custom)
         own = effects if isinstance(effects, MemoryOwnEffects) else None
         context = StrategyContext(
@@ -140,7 +142,7 @@ class InProcessHost:
         )
         try:
             over = effects.state.step > 0 and (await effects.call(Hook.STOP)).stop
-            turn = effects.turn() if over else await strategy.execute(context)
+            turn = effects.turn() if over else await in_time(strategy.execute(context), effects.run)
             turn = with_data(turn, structure_of(agent, options))
             await effects.call(Hook.COMPLETE, turn=turn)
         except Exception as error:

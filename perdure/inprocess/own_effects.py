@@ -118,7 +118,7 @@ class MemoryOwnEffects(MemoryEffects):
         return results, executions
 
     async def open_step(self, number: int) -> None:
-        check_next_step(self._options, self.state, self.run)
+        check_next_step(self._options, self.state, self.run, session=self._allowance)
         await self._viewer.begun(number)
         self.state.step = number
         self._step = MemoryStep(len(self.state.messages), len(self.state.tool_executions))

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from perdure.errors import ServerUnavailable
+from perdure.store.keyring import NO_KEYS, VARIABLE, Keyring, parse_keys
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddresses:
-    """Temporal's host and port, and the database's URL with its password."""
+    """Temporal's host and port, the database's URL with its password, and the keys of what is sealed there."""
 
     temporal: str
     database_url: str
+    keyring: Keyring = field(default=NO_KEYS, compare=False)
 
     def __repr__(self) -> str:
         return f"ServerAddresses(temporal={self.temporal!r}, database_url='postgresql://***')"
 
 
 def find_addresses(
-    *, temporal_address: str | None = None, database_url: str | None = None, folder: Path | None = None
+    *,
+    temporal_address: str | None = None,
+    database_url: str | None = None,
+    folder: Path | None = None,
+    keyring: Keyring | None = None,
 ) -> ServerAddresses:
     """The addresses to connect to.
 
@@ -31,8 +37,10 @@ def find_addresses(
         temporal_address: goes before `PERDURE_TEMPORAL_ADDRESS`.
         database_url: goes before `PERDURE_DATABASE_URL`.
         folder: where to begin to look for `.perdure`; the current one by default.
+        keyring: goes before `PERDURE_ENCRYPTION_KEYS`.
 
     Raises:
+        InvalidInput: the keys cannot be used.
         ServerUnavailable: one of the two is nowhere; the message says how to give it.
     """
     temporal = temporal_address or os.environ.get("PERDURE_TEMPORAL_ADDRESS")
@@ -47,7 +55,16 @@ def find_addresses(
             f"no servers are known here: start them with `perdure dev MODULE:APP`, or set {missing} "
             "(and its companion) to servers of your own"
         )
-    return ServerAddresses(temporal, database)
+    return ServerAddresses(temporal, database, find_keyring() if keyring is None else keyring)
+
+
+def find_keyring() -> Keyring:
+    """The keys that the environment names in `PERDURE_ENCRYPTION_KEYS`; none if it is not set.
+
+    Raises:
+        InvalidInput: they cannot be used.
+    """
+    return parse_keys(os.environ.get(VARIABLE, ""))
 
 
 def _record(folder: Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from perdure.runtime.run_stream import RunStreams
 from perdure.runtime.sessions import Sessions
 from perdure.runtime.temporal import connect_temporal
 from perdure.store.database import Database
+from perdure.store.encryption_keys import check_keys
+from perdure.store.keyring import Keyring
 from perdure.store.runs import read_given_turn
 from perdure.store.session_news import read_next_ordinal
 from perdure.uap import host
@@ -121,6 +123,7 @@ async def connect(
     database_url: str | None = None,
     namespace: str = "default",
     tenant: str = "default",
+    keyring: Keyring | None = None,
 ) -> AsyncGenerator[Sessions, None]:
     """Connect to both servers; inside the block, agents run durably.
 
@@ -129,16 +132,20 @@ async def connect(
         database_url: by default from `PERDURE_DATABASE_URL` or the nearest `.perdure`.
         namespace: of Temporal.
         tenant: whose sessions.
+        keyring: of what is sealed; by default from `PERDURE_ENCRYPTION_KEYS`.
 
     Raises:
+        KeyMissing: the database holds what none of the keys opens.
         ServerUnavailable: one of them is unknown or does not answer within 10 s.
         SchemaOutdated: the database needs `perdure migrate`.
     """
-    addresses = find_addresses(temporal_address=temporal_address, database_url=database_url)
-    database = Database(addresses.database_url)
+    addresses = find_addresses(temporal_address=temporal_address, database_url=database_url, keyring=keyring)
+    database = Database(addresses.database_url, keyring=addresses.keyring)
     try:
         await check_schema(database)
-        sessions = Sessions(await connect_temporal(addresses.temporal, namespace), database, tenant)
+        await check_keys(database)
+        client = await connect_temporal(addresses.temporal, namespace, database=database)
+        sessions = Sessions(client, database, tenant)
         try:
             durable = DurableHost(sessions)
             try:

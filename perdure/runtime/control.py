@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perdure.activities import contracts
+from perdure.activities.redaction import clean_metadata
 from perdure.errors import UnknownSession
 from perdure.runtime.deletion import delete_executions, end_executions
 from perdure.runtime.session_servers import SessionServers, address_of
@@ -21,7 +22,9 @@ from perdure.store.sessions import SessionRow, find_address, read_session
 from perdure.testing.crash import crash_point
 from perdure.uap.ids import new_id
 from perdure.uap.session_key import SessionKey
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue
+from perdure.upp.redaction import known_secrets
 
 
 class Unchanged(Enum):
@@ -138,21 +141,26 @@ class SessionControl(SessionServers):
         title: str | Unchanged | None = UNCHANGED,
         metadata: Mapping[str, JSONValue] | None = None,
         removed: Collection[str] = (),
+        limits: SessionLimits | Unchanged | None = UNCHANGED,
     ) -> SessionRow:
-        """Change a session's title and metadata, also while a run is active, and return the session.
+        """Change a session's title, metadata and limits, also while a run is active, and return the session.
 
         Args:
             session: which.
             title: for lists; None takes it away.
             metadata: keys to set; the others stay.
             removed: keys to remove.
+            limits: what its runs may use together, from the next one on; None takes them away.
 
         Raises:
             UnknownSession: there is none.
             SessionGone: it is being deleted.
         """
         retitled = not isinstance(title, Unchanged)
-        patch = Patch(retitled, None if isinstance(title, Unchanged) else title, metadata, removed)
+        retitle = None if isinstance(title, Unchanged) else known_secrets.json(title)
+        limited = not isinstance(limits, Unchanged)
+        limit = None if isinstance(limits, Unchanged) else limits
+        patch = Patch(retitled, retitle, clean_metadata(metadata), removed, limited, limit)
         return await patch_session(self.database, self.key_of(session), patch)
 
     async def delete(self, session: str, *, force: bool = False) -> Deleted:
@@ -178,7 +186,7 @@ class SessionControl(SessionServers):
         crash_point("delete.ended")
         await delete_content(self.database, keys)
         crash_point("delete.emptied")
-        executions = sum([await delete_executions(self.client, one) for one in keys or [key]])
+        executions = await delete_executions(self.client, keys or [key])
         crash_point("delete.forgetting")
         await forget(self.database, keys)
         return Deleted(len(keys), executions)

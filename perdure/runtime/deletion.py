@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
@@ -17,6 +17,7 @@ from perdure.uap.session_key import SessionKey
 _REASON = "the session is being deleted"
 _PAUSE_S = 0.1
 _QUIET_LOOKS = 2
+_AT_ONCE = 20
 
 
 async def end_executions(client: Client, key: SessionKey) -> None:
@@ -31,13 +32,26 @@ async def end_executions(client: Client, key: SessionKey) -> None:
         _pass_unknown(error)
 
 
-async def delete_executions(client: Client, key: SessionKey) -> int:
-    """Have Temporal delete all executions of a session, and return how many there were. It takes its time for that.
-
-    The list of a session's executions may be a moment late, so it is asked until it has told nothing new twice.
+async def delete_executions(client: Client, keys: Sequence[SessionKey]) -> int:
+    """Have Temporal delete all executions of sessions, some at a time, and return how many there were.
 
     Raises:
         ServerUnavailable: Temporal does not answer; do it again.
+    """
+    count = 0
+    for start in range(0, len(keys), _AT_ONCE):
+        share = (_delete_of(client, key) for key in keys[start : start + _AT_ONCE])
+        for deleted in await asyncio.gather(*share, return_exceptions=True):
+            if isinstance(deleted, BaseException):
+                raise deleted
+            count += deleted
+    return count
+
+
+async def _delete_of(client: Client, key: SessionKey) -> int:
+    """Have Temporal delete all executions of a session. It takes its time for that.
+
+    The list of a session's executions may be a moment late, so it is asked until it has told nothing new twice.
     """
     known: set[str] = set()
     quiet = 0

@@ -57,6 +57,7 @@ class DurableSession(Session):
         self._shown = ShownCheckpoints(options.interval)
         self._known_new = options.id is None and document is None
         self._stored = False
+        self._new_limits = options.limits
         self._recorded: list[int] = []
         self._changes: list[TreeChange] = []
         tree = self.thread_tree if document is not None else _empty_tree(self._id)
@@ -132,8 +133,10 @@ class DurableSession(Session):
         return None if self._interval is None else self._checkpoints.current
 
     async def _submit(self, message: Message, options: RunOptions | None) -> RunHandle:
-        create = not self._stored
-        return await self._sessions.submit(_name(self.agent), message, session=self._id, create=create, options=options)
+        return await self._sessions.submit(
+            _name(self.agent), message, session=self._id, create=not self._stored, options=options,
+            limits=self._new_limits,
+        )  # fmt: skip
 
     @asynccontextmanager
     async def _working(self) -> AsyncGenerator[None]:
@@ -164,8 +167,12 @@ class DurableSession(Session):
             elif not self._stored and not self._known_new:
                 await self._look()
             if not self._stored and (create or metadata or self._changes):
-                await self._sessions.open(_name(self.agent), session=self._id, metadata=metadata)
-                self._stored = True
+                limits = self._new_limits
+                await self._sessions.open(_name(self.agent), session=self._id, metadata=metadata, limits=limits)
+                self._stored, self._new_limits = True, None
+            if self._stored and self._new_limits is not None:
+                await self._sessions.patch(self._id, limits=self._new_limits)
+                self._new_limits = None
             while self._changes:
                 await self._hand_in(self._changes[0])
             if self._stored:

@@ -20,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.activities.history import Entry, read_entries
 from perdure.errors import DamagedSession, ServerUnavailable
 from perdure.runtime.rebuilt_calls import call_rows, unheard_answers
+from perdure.runtime.rebuilt_moves import move_checkpoints, move_nodes, move_runs
 from perdure.runtime.rebuilt_resumed import write_resumed_calls
 from perdure.runtime.rebuilt_runs import checkpoint_rows, known_run, run_row
 from perdure.runtime.rebuilt_sessions import node_rows, session_totals
@@ -29,6 +30,7 @@ from perdure.store.database import Database
 from perdure.store.messages import read_message
 from perdure.store.rebuilt import Kept, RowValues, check_payloads, lock_and_read, put_rows, put_totals, read_rows
 from perdure.store.tables import checkpoints, runs, thread_nodes, tool_calls
+from perdure.store.thread_repairs import read_moves
 from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import AssistantMessage
 
@@ -87,7 +89,7 @@ async def rebuild_session(client: Client, database: Database, key: SessionKey) -
 
 
 async def _rebuild(shelf: _Shelf, database: Database, key: SessionKey, *, wait: bool) -> RebuildReport:
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         kept = await lock_and_read(connection, key)
         history = await shelf.read_rest(kept.executions)
         logs = read_logs(kept.log)
@@ -121,12 +123,15 @@ async def _write(connection: AsyncConnection, key: SessionKey, known: _Known) ->
     kept, logs = known.kept, known.logs
     index = {table: await read_rows(connection, table, key) for table in _INDEX}
     made: dict[Table, list[RowValues]] = {table: [] for table in _INDEX}
-    made[thread_nodes].extend(node_rows(key, kept, index[thread_nodes]))
+    moves = await read_moves(connection, key)
+    made[thread_nodes].extend(move_nodes(node_rows(key, kept, index[thread_nodes]), moves, kept.changes))
     for told in known.history.runs.values():
         run = known_run(key, kept, told, logs)
         made[runs].append(run_row(run, index[runs].get((key.tenant, key.session, told.frame.run))))
         made[checkpoints].extend(checkpoint_rows(run, index[checkpoints], known.lost))
         made[tool_calls].extend(call_rows(run, kept, known.answers, index[tool_calls]))
+    made[runs] = move_runs(made[runs], moves, list(index[runs].values()))
+    made[checkpoints] = move_checkpoints(made[checkpoints], moves, {run: log.began.seq for run, log in logs.items()})
     written = {table: await put_rows(connection, table, index[table], made[table]) for table in _INDEX}
     written[tool_calls] += await write_resumed_calls(connection, key, kept.resumed)
     now = {table: list((await read_rows(connection, table, key)).values()) for table in (runs, checkpoints)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from perdure.activities.border import from_description
+from perdure.activities.redaction import clean_options
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.session_servers import SessionServers, address_of
 from perdure.store import change_inputs
@@ -17,6 +19,7 @@ from perdure.uap.ids import derive_id, new_id
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redaction import known_secrets
 
 
 class SessionChanges(SessionServers):
@@ -116,7 +119,7 @@ class SessionChanges(SessionServers):
     async def _hand_in(self, session: str, change: Change) -> Accepted:
         key = self.key_of(session)
         address = address_of(key, await find_address(self.database, key))
-        accepted = await change_inputs.submit_change(self.database, key, change)
+        accepted = await change_inputs.submit_change(self.database, key, without_secrets(change))
         self.announcer.changed(key)
         if accepted.status == "queued" and not accepted.paused:
             await self.wake(address)
@@ -132,6 +135,12 @@ class SessionChanges(SessionServers):
         except TimeoutError:
             pass
         return None
+
+
+def without_secrets(change: Change) -> Change:
+    """A change as it is stored."""
+    options = None if change.options is None else clean_options(change.options)
+    return replace(change, detail=known_secrets.json(change.detail), options=options)
 
 
 def _detail(**values: str | None) -> JSONObject:

@@ -133,7 +133,7 @@ class _Outline:
 
 
 async def _read_outline(database: Database, key: SessionKey) -> _Outline:
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         await connection.execute(text("set transaction isolation level repeatable read, read only"))
         row = await session_of(connection, key)
         checkpoints = await read_checkpoints(connection, key)

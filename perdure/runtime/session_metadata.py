@@ -8,6 +8,7 @@ from perdure.store.database import Database
 from perdure.store.session_metadata import write_metadata
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redaction import known_secrets
 
 
 class MetadataMirror:
@@ -28,7 +29,7 @@ class MetadataMirror:
         changed = {name: value for name, value in metadata.items() if not self._is_known(name, metadata)}
         removed = self._known.keys() - metadata.keys()
         if changed or removed:
-            await write_metadata(self._database, self._key, changed, removed)
+            await write_metadata(self._database, self._key, known_secrets.json(changed), removed)
             self._known = metadata
 
     def take(self, stored: JSONObject, metadata: JSONObject) -> None:

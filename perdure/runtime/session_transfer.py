@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
+from perdure.activities.redaction import clean_messages, clean_metadata
 from perdure.runtime.session_document import document_pieces, session_document
 from perdure.runtime.session_import import import_document
 from perdure.runtime.session_servers import SessionServers
@@ -11,8 +12,10 @@ from perdure.store.agents import find_agent
 from perdure.store.opening import Opening, open_session
 from perdure.uap.ids import new_id
 from perdure.uap.session_key import SessionKey, checked_session_id
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import Message
+from perdure.upp.redaction import known_secrets
 
 
 class SessionTransfer(SessionServers):
@@ -26,6 +29,7 @@ class SessionTransfer(SessionServers):
         metadata: Mapping[str, JSONValue] | None = None,
         title: str | None = None,
         history: Sequence[Message] = (),
+        limits: SessionLimits | None = None,
     ) -> str:
         """Open a session without an input, or find it open, and return its id.
 
@@ -35,6 +39,7 @@ class SessionTransfer(SessionServers):
             metadata: the user's own data, JSON, of a session that this opens; likewise
             title: for lists.
             history: what was said before, oldest first; it is stored once, as the beginning of the root's thread.
+            limits: what all its runs may use together, of a session that this opens.
 
         Raises:
             InvalidInput: an id that cannot be used.
@@ -45,7 +50,14 @@ class SessionTransfer(SessionServers):
         """
         row = await find_agent(self.database, self.tenant, agent_name)
         key = SessionKey(self.tenant, new_id() if session is None else checked_session_id(session))
-        opening = Opening(row.name, row.agent_id, history=history, title=title, metadata=metadata)
+        opening = Opening(
+            row.name,
+            row.agent_id,
+            history=clean_messages(history),
+            title=known_secrets.json(title),
+            metadata=clean_metadata(metadata),
+            limits=limits,
+        )
         await open_session(self.database, key, opening)
         return key.session
 
@@ -84,4 +96,6 @@ class SessionTransfer(SessionServers):
             UnknownAgent: no worker has registered the agent.
         """
         row = await find_agent(self.database, self.tenant, agent_name)
-        return await import_document(self.database, self.tenant, row.name, document, metadata or {})
+        return await import_document(
+            self.database, self.tenant, row.name, known_secrets.json(document), clean_metadata(metadata) or {}
+        )

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
+from perdure.activities.redaction import clean_message, clean_messages, clean_metadata, clean_options
 from perdure.errors import InvalidInput, ServerUnavailable
 from perdure.runtime.control import Controlled, Deleted, SessionControl
 from perdure.runtime.run_handle import RunHandle
@@ -14,6 +16,7 @@ from perdure.runtime.session_changes import SessionChanges
 from perdure.runtime.session_servers import address_of
 from perdure.runtime.session_transfer import SessionTransfer
 from perdure.runtime.temporal import SessionAddress, tell_target, wake
+from perdure.runtime.trace_context import submitting
 from perdure.runtime.waits import SessionWaits
 from perdure.store import inputs
 from perdure.store.accepted import Accepted
@@ -25,8 +28,10 @@ from perdure.testing.crash import crash_point
 from perdure.uap.ids import new_id
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import checked_session_id, known_session_id
-from perdure.upp.json_value import JSONValue
+from perdure.uap.session_limits import SessionLimits
+from perdure.upp.json_value import JSONValue, dumps
 from perdure.upp.messages import Message, UserMessage
+from perdure.upp.redaction import known_secrets
 
 __all__ = ["Controlled", "Deleted", "RunHandle", "Sessions"]
 
@@ -49,6 +54,7 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
         not_before: datetime | None = None,
         title: str | None = None,
         metadata: Mapping[str, JSONValue] | None = None,
+        limits: SessionLimits | None = None,
         policy: str = ENQUEUE,
         max_queue: int | None = None,
     ) -> RunHandle:
@@ -67,6 +73,7 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             not_before: the run begins no earlier.
             title: of a session that this opens.
             metadata: likewise.
+            limits: likewise: what all its runs may use together.
             policy: what it does while a run is active. "enqueue": waits for its turn. "reject": is refused. "interrupt":
                 has that run cancelled and is taken next, before all that waits. "rollback": the same, and goes on, on a new
                 branch, from what stood before that run. "steer": joins that run before its next model call; if the run
@@ -82,29 +89,33 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             RunActive: it is a sub-agent's session, and the run that called it is open; or the policy is "reject" and a
                 run is active or about to begin. Nothing was stored, and the key is unused.
             QueueFull: as many inputs wait as may; likewise.
+            SessionLimitReached: the session's runs have used all that they may; likewise.
         """
         given = UserMessage(message) if isinstance(message, str) else message
         if not isinstance(given, UserMessage):
             raise InvalidInput("an input must be a user's message")
+        _check_json(given, options, metadata)
         root = agent if session is None or create else agent.partition("/")[0]  # a sub-agent's session is a path's
         row = await find_agent(self.database, self.tenant, root)
         submission = Submission(
             tenant=self.tenant,
             agent=agent,
             agent_id=row.agent_id,
-            message=given,
+            message=clean_message(given),
             key=new_id() if key is None else key,
             session=session if session is None else (checked_session_id if create else known_session_id)(session),
             create=create,
-            options=options or RunOptions(),
-            history=history,
+            options=clean_options(options or RunOptions()),
+            history=clean_messages(history),
             not_before=not_before,
-            title=title,
-            metadata=metadata,
+            title=known_secrets.json(title),
+            metadata=clean_metadata(metadata),
+            limits=limits,
             policy=policy,
             max_queue=MAX_QUEUED if max_queue is None else max_queue,
         )
-        accepted = await inputs.submit(self.database, submission)
+        with submitting(agent) as trace:
+            accepted = await inputs.submit(self.database, replace(submission, trace=trace))
         crash_point("submit.stored")
         self.announcer.changed(accepted.key)
         if accepted.status == "queued":
@@ -131,3 +142,13 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
         after = 0 if row.first_seq is None else row.first_seq - 1
         accepted = Accepted(row.key, row.id, row.ordinal, row.status, repeated=True, paused=False, after_seq=after)
         return RunHandle(self, accepted)
+
+
+def _check_json(message: Message, options: RunOptions | None, metadata: Mapping[str, JSONValue] | None) -> None:
+    """See that what is to be stored can be. Raises InvalidInput, which names the part that cannot."""
+    given: dict[str, object] = {"the message's metadata": message.metadata, "metadata": dict(metadata or {})}
+    for name, value in {**given, **(options.to_json() if options else {})}.items():
+        try:
+            dumps(cast(JSONValue, value))
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{name} cannot be stored as JSON: {error}; give plain values") from error

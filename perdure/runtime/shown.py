@@ -7,6 +7,7 @@ from datetime import datetime
 from perdure.store.accepted import Accepted
 from perdure.store.agents import AgentRow
 from perdure.store.checkpoints import CheckpointRow
+from perdure.store.limits import BucketRow, LeaseRow
 from perdure.store.messages import StoredMessage
 from perdure.store.runs import RunRow
 from perdure.store.sessions import NodeRow, SessionRow
@@ -46,6 +47,7 @@ def session_json(row: SessionRow) -> JSONObject:
         "run_count": row.runs,
         "step_count": row.steps,
         "usage": row.usage,
+        "limits": row.limits,
         "last_event": row.last_seq,
         "late_results": row.late_results,
         "created_at": iso(row.created_at),
@@ -98,6 +100,36 @@ def wait_json(row: WaitRow) -> JSONObject:
         "asked": row.asked,
         "asked_at": iso(row.asked_at),
         "args_sha256": row.args_sha256,
+        "expires_at": iso(row.expires_at),
+    }
+
+
+def limit_json(row: BucketRow) -> JSONObject:
+    """A limit that all workers share."""
+    return {
+        "name": row.name,
+        "owner": row.owner,
+        "requests_per_second": row.per_second,
+        "burst": row.burst,
+        "max_concurrent": row.max_concurrent,
+        "tokens": row.tokens,
+        "held": row.held,
+        "waiting": row.waiting,
+        "refused_in_a_row": row.strikes,
+        "blocked_until": iso(row.blocked_until),
+        "leases": [_lease_json(lease) for lease in row.leases],
+    }
+
+
+def _lease_json(row: LeaseRow) -> JSONObject:
+    return {
+        "permit": row.permit,
+        "session": row.session,
+        "run": row.run,
+        "worker": row.holder,
+        "state": row.state,
+        "asked_at": iso(row.asked_at),
+        "held_at": iso(row.held_at),
         "expires_at": iso(row.expires_at),
     }
 

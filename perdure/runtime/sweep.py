@@ -6,24 +6,20 @@ terminated by hand: the inbox is served all the same. Workers fold the deltas of
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from datetime import timedelta
+from typing import NoReturn
 
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from perdure.activities import contracts
-from perdure.errors import ServerUnavailable
+from perdure.runtime.rounds import repeat
 from perdure.runtime.temporal import SessionAddress, is_open, signal_session, tell_target, wake
-from perdure.store.database import Database, is_away
+from perdure.store.database import Database
 from perdure.store.folding import find_unfolded, fold_run
 from perdure.store.policies import queued_action
 from perdure.store.sweep import Neglected, find_answered, find_due, find_silent, find_untold
 
-logger = logging.getLogger(__name__)
-
-PERIOD_SECONDS = 2.0
+PERIOD = timedelta(seconds=2)
 SILENT_SECONDS = 15.0
 _SILENT_EVERY = 5
 _LONGEST_BACKOFF = 30
@@ -46,19 +42,9 @@ class Sweep:
         self._round = 0
         self._tries: dict[tuple[str, str, str | None], tuple[int, int]] = {}
 
-    async def run(self) -> None:
-        """Look each `PERIOD_SECONDS` until cancelled; a server that is away only makes a round do nothing."""
-        while True:
-            for work in (self.look, self.fold):
-                try:
-                    await work()
-                except (RPCError, ServerUnavailable) as error:
-                    logger.info("sweep.temporal_away %s", error)
-                except Exception as error:
-                    if not is_away(error):
-                        raise
-                    logger.info("sweep.database_away %s", type(error).__name__)
-            await asyncio.sleep(PERIOD_SECONDS)
+    async def run(self) -> NoReturn:
+        """Look each `PERIOD` until cancelled; a server that is away only makes a round do nothing."""
+        await repeat((self.look, self.fold), PERIOD)
 
     async def look(self) -> int:
         """One round; returns how many sessions were woken."""

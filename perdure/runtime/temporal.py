@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client, Plugin
+from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities import contracts
 from perdure.activities.contracts import SessionInput
 from perdure.activities.convert import data_converter
 from perdure.errors import ServerUnavailable
+from perdure.runtime.converter import converter_for
+from perdure.store.database import Database
 from perdure.uap.ids import derive_id
 from perdure.uap.session_key import SessionKey
 
 CONNECT_SECONDS = 8.0
 RPC_TIMEOUT = timedelta(seconds=5)
 TASK_TIMEOUT = timedelta(seconds=5)
+_LONGEST_FAIRNESS_KEY = 64
 
 
-async def connect_temporal(address: str, namespace: str, *, plugins: Sequence[Plugin] = ()) -> Client:
+async def connect_temporal(
+    address: str, namespace: str, *, plugins: Sequence[Plugin] = (), database: Database | None = None
+) -> Client:
     """A client that speaks our contracts.
+
+    Args:
+        address: of the server.
+        namespace: in it.
+        plugins: of a worker; the first has the converter.
+        database: its keyring seals payloads, and it takes those that are too large for a history. None for a client that
+            neither writes nor reads payloads.
 
     Raises:
         ServerUnavailable: no Temporal server answers within `CONNECT_SECONDS`.
     """
-    options: dict[str, Any] = {} if plugins else {"data_converter": data_converter}
+    converter = data_converter if database is None else converter_for(database.keyring, database)
+    options: dict[str, Any] = {} if plugins else {"data_converter": converter}
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             return await Client.connect(address, namespace=namespace, plugins=list(plugins), **options)
@@ -66,9 +81,19 @@ async def signal_session(client: Client, address: SessionAddress, name: str, val
             start_signal=name,
             start_signal_args=[] if value is None else [value],
             rpc_timeout=RPC_TIMEOUT,
+            priority=fairness(address.key.tenant),
         )
     except RPCError as error:
         raise ServerUnavailable(f"Temporal refused the signal {name!r}: {_first_line(error)}") from error
+
+
+def fairness(tenant: str) -> Priority:
+    """What has the server serve every tenant in turn, however much of one waits.
+
+    The session's activities have the same; its sub-agents and its next executions inherit it.
+    """
+    short = tenant if len(tenant.encode()) <= _LONGEST_FAIRNESS_KEY else hashlib.sha256(tenant.encode()).hexdigest()
+    return Priority(fairness_key=short)
 
 
 async def wake(client: Client, address: SessionAddress) -> None:

@@ -16,6 +16,7 @@ from perdure.store.sessions import find_address
 from perdure.store.waits import WaitRow, answer_wait
 from perdure.testing.crash import crash_point
 from perdure.upp.json_value import JSONObject
+from perdure.upp.redaction import known_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class SessionWaits(SessionServers):
         if not by.strip():
             raise InvalidInput("by is empty; say who answers")
         row = await waits.read_wait(self.database, self.tenant, wait)
-        given, seen = checked_answer(row.kind, answer)
+        given, seen = checked_answer(row.kind, known_secrets.json(answer))
         answered = await answer_wait(self.database, self.tenant, wait, given, by, args_sha256=seen)
         crash_point("answer.stored")
         self.announcer.changed(answered.key)

@@ -54,11 +54,12 @@ async def save_answer(
     Returns:
         "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted.
     """
+    seal = database.seal(writer.key)
     answer = await database.call(
         "save_answer_v2", writer.key.tenant, writer.key.session, writer.run, writer.execution, row.id, row.node,
-        row.position, row.step, row.sha256, row.body, escaped_json(row.usage), row.stop, row.results_id, escaped_json(row.calls), escaped_json(events),
-        escaped_json(list(pending)), row.scaffold, None if row.prompt is None else escaped_json(row.prompt),
-        row.prompt_body,
+        row.position, row.step, row.sha256, seal.body(row.body), escaped_json(row.usage), row.stop, row.results_id,
+        escaped_json(row.calls), seal.event_text(events), seal.record_text(pending), row.scaffold, None if row.prompt is None else escaped_json(row.prompt),
+        None if row.prompt_body is None else seal.body(row.prompt_body),
     )  # fmt: skip
     return str(answer["kind"])
 
@@ -93,7 +94,7 @@ async def keep_turn(
     """
     answer = await database.call(
         "keep_turn_v2", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
-        escaped_json(list(keep)), escaped_json(list(rows)), list(bodies), hidden,
+        escaped_json(list(keep)), escaped_json(list(rows)), database.seal(writer.key).bodies(bodies), hidden,
     )  # fmt: skip
     return cast("int | None", answer.get("end"))
 
@@ -126,10 +127,11 @@ async def keep_own_turn(
     Returns:
         "kept", "late" or "gone"; and the messages of the node now.
     """
+    seal = database.seal(writer.key)
     answer = await database.call(
         "keep_own_turn_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, node, at,
-        sha256_hex(settle), settle, escaped_json(list(keep)), escaped_json(list(rows)), list(bodies),
-        escaped_json(list(pending)),
+        sha256_hex(settle), settle, escaped_json(list(keep)), escaped_json(list(rows)), seal.bodies(bodies),
+        seal.record_text(pending),
     )  # fmt: skip
     return str(answer["kind"]), cast(int, answer.get("end") or 0)
 
@@ -160,9 +162,10 @@ async def append_deltas(
     Returns:
         "won", or "late" or "gone" as `save_answer` says.
     """
+    seal = database.seal(writer.key)
     answer = await database.call(
         "append_deltas_v1", writer.key.tenant, writer.key.session, writer.run, writer.execution, message, token, reset,
-        first, escaped_json(list(events)), escaped_json(list(pending)),
+        first, seal.event_text(events), seal.record_text(pending),
     )  # fmt: skip
     return str(answer["kind"])
 
@@ -173,7 +176,7 @@ async def read_delta_text(database: Database, key: SessionKey, run: str, message
         "select type, data from perdure.events where tenant_id = $1 and session_id = $2 and run_id = $3 "
         "and (type = 'text_delta' or type = 'message.reset') and data ->> 'message' = $4 order by seq"
     )
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(sql, key.tenant, key.session, run, message)
     return _joined([(row["type"], row["data"]) for row in rows])
 

@@ -23,7 +23,8 @@ class Begun:
             (the session belongs to another agent, named in `agent`); "control" (the input `ordinal` is no message);
             "rollback" (the input `ordinal` wants what came before its target run to be checked out).
         paused: the session is paused.
-        row: of a new or adopted run: run, node, start, epoch, spec, message, message_sha, execution.
+        row: of a new or adopted run: run, node, start, epoch, spec, message, message_sha, execution; `limited` if its
+            session has limits.
         options: its options' JSON.
         ordinal: of a control or a rollback.
         progress: of a new run that goes on from a checkpoint: where it stands, as Progress.
@@ -43,15 +44,16 @@ async def begin_run(
 ) -> Begun:
     """Take the session's next input, or adopt its open run, in one transaction."""
     is_child = "/" in agent  # a sub-agent's session has its path for an agent
-    function = "begin_child_run_v2" if is_child else "begin_run_v3"
-    answer = await database.call(function, key.tenant, key.session, agent, execution, escaped_json(spec), now)
+    answer = await database.call(
+        "begin_run_v4", key.tenant, key.session, agent, execution, escaped_json(spec), now, is_child
+    )
     kind = str(answer["kind"])
     paused = bool(answer.get("paused"))
     if kind not in ("new", "adopted"):
         agent_name, ordinal = cast("str | None", answer.get("agent")), cast("int | None", answer.get("ordinal"))
         return Begun(kind, paused, agent=agent_name, ordinal=ordinal)
     packed = cast("str | None", answer.pop("options"))
-    options = cast(JSONObject, loads(base64.b64decode(packed))) if packed else {}
+    options = cast(JSONObject, loads(database.open_body(base64.b64decode(packed)))) if packed else {}
     return Begun(kind, paused, row=answer, options=options)
 
 

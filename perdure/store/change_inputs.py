@@ -18,6 +18,8 @@ from perdure.store.inputs import CHANGED, REFUSED, check_key, emit, next_place, 
 from perdure.store.opening import lock_head
 from perdure.store.ownership import check_parent
 from perdure.store.policies import ENQUEUE, QUEUED, STARTED, count_before
+from perdure.store.sealing import seal_in
+from perdure.store.session_limits import check_limits
 from perdure.store.tables import events, inputs, sessions
 from perdure.uap.events import run_event
 from perdure.uap.options import RunOptions
@@ -75,12 +77,13 @@ async def submit_change(database: Database, key: SessionKey, change: Change) -> 
         UnknownSession: the session does not exist.
         SessionGone: it is being deleted.
         RunActive: it is a sub-agent's, and the run that called it is open.
+        SessionLimitReached: it would be a run, and the session's runs have used all that they may.
     """
     check_key(change.key)
     change.check()
     for attempt in (1, 2):
         try:
-            async with database.transaction() as connection:
+            async with database.transaction(key) as connection:
                 return await _submit(connection, key, change)
         except IntegrityError:  # another process used the key a moment ago: look again
             if attempt == 2:
@@ -99,18 +102,21 @@ async def _submit(connection: AsyncConnection, key: SessionKey, change: Change) 
     known = await by_key(connection, key, change.key)
     if known is not None:
         return await again(connection, known, body)
-    columns = select(sessions.c.parent_session, sessions.c.parent_run)
+    columns = select(sessions.c.parent_session, sessions.c.parent_run, sessions.c.limits)
     parent = (
         await connection.execute(columns.where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session))
     ).one()
     await check_parent(connection, key, parent.parent_session, parent.parent_run)
+    if change.kind == RESUME and parent.limits is not None:
+        await check_limits(connection, key)
     ordinal, run = await next_place(connection, key, head)
+    seal = seal_in(connection, key)
     await connection.execute(
         insert(inputs).values(
             tenant_id=key.tenant, session_id=key.session, ordinal=ordinal, key=change.key, opens_session=False,
-            body_sha256=body, kind=change.kind, message_id="", message=_NO_BODY, message_sha=sha256_hex(_NO_BODY),
-            options=dumps(options) if options else None, policy="enqueue", run_id=run, state="queued",
-            created_at=datetime.now(UTC), detail=change.detail,
+            body_sha256=body, kind=change.kind, message_id="", message=seal.body(_NO_BODY),
+            message_sha=sha256_hex(_NO_BODY), options=seal.body(dumps(options)) if options else None, policy="enqueue",
+            run_id=run, state="queued", created_at=datetime.now(UTC), detail=seal.detail(change.detail),
         )
     )  # fmt: skip
     data: JSONObject = {"input": ordinal, "kind": change.kind}
@@ -132,7 +138,7 @@ async def read_outcome(database: Database, key: SessionKey, ordinal: int) -> Eve
         events.c.session_id == key.session,
         events.c.note == outcome_note(ordinal),
     )
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         return None
@@ -203,13 +209,14 @@ async def refuse(connection: AsyncConnection, key: SessionKey, turn: Turn, error
 async def read_base(database: Database, key: SessionKey, run: str) -> JSONObject | None:
     """Where a run that goes on from a checkpoint began, as Progress; None for any other run."""
     query = select(inputs.c.detail).where(*_of(key), inputs.c.run_id == run, inputs.c.kind == RESUME)
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         detail = cast("JSONObject | None", await connection.scalar(query))
     return cast("JSONObject | None", (detail or {}).get("progress"))
 
 
 async def _settle(connection: AsyncConnection, key: SessionKey, turn: Turn, **values: object) -> None:
-    await connection.execute(update(inputs).where(*_of(key), inputs.c.ordinal == turn.ordinal).values(**values))
+    sealed = seal_in(connection, key).row(inputs, values)
+    await connection.execute(update(inputs).where(*_of(key), inputs.c.ordinal == turn.ordinal).values(**sealed))
 
 
 def _of(key: SessionKey) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

@@ -49,14 +49,14 @@ async def last_checkpoint(database: Database, key: SessionKey, run: str) -> JSON
         "select record from perdure.checkpoints where tenant_id = $1 and session_id = $2 and run_id = $3 "
         "and imported_sha is null order by step desc limit 1"
     )
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         record = await connection.fetchval(sql, key.tenant, key.session, run)
     return cast("JSONObject | None", record)
 
 
 async def list_checkpoints(database: Database, key: SessionKey, run: str | None = None) -> list[JSONObject]:
     """The records of a session's checkpoints, or of one run's, oldest first."""
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         rows = await read_checkpoints(connection, key)
     return [row.record for row in rows if run in (None, row.run)]
 

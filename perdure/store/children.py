@@ -65,12 +65,13 @@ async def open_session(database: Database, opening: Opening) -> bool:
     message = dumps(opening.task.to_json())
     options = opening.options.to_json()
     known = {name: value for name, value in opening.task.to_json().items() if name not in ("id", "timestamp")}
+    seal, parent = database.seal(opening.key), database.seal(SessionKey(opening.key.tenant, opening.parent))
     answer = await database.call(
         "open_child_v1", opening.key.tenant, opening.key.session, opening.agent, opening.agent_id, opening.parent,
         opening.run, opening.message, opening.index, root_node_id(opening.key.session),
-        f"{opening.message}:{opening.index}", run, derive_id(run, "message", 0, 0), message, sha256_hex(message),
-        sha256_hex(dumps({"message": known, "options": options})), dumps(options) if options else None,
-        escaped_json(started_data(opening.key.session, opening.agent, opening.call)),
+        f"{opening.message}:{opening.index}", run, derive_id(run, "message", 0, 0), seal.body(message), sha256_hex(message),
+        sha256_hex(dumps({"message": known, "options": options})), seal.body(dumps(options)) if options else None,
+        escaped_json(parent.data(started_data(opening.key.session, opening.agent, opening.call))),
     )  # fmt: skip
     return answer["kind"] != "gone"
 
@@ -106,7 +107,7 @@ async def find_child_run(database: Database, key: SessionKey) -> ChildRun | None
         .join_from(sessions, runs, (runs.c.tenant_id == sessions.c.tenant_id) & (runs.c.session_id == sessions.c.id))
         .where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session, runs.c.id == child_run_id(key.session))
     )
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         found = (await connection.execute(query)).first()
     if found is None:
         return None

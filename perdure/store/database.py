@@ -18,13 +18,21 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from perdure.errors import InvalidInput, PerdureError
-from perdure.store.json_text import escaped_json, read_json
+from perdure.store.json_text import escaped_json
+from perdure.store.keyring import NO_KEYS, Keyring
+from perdure.store.opened import Opened, install
+from perdure.store.sealing import OPTION, Seal
+from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
 
 T = TypeVar("T")
 
+_OPENED = "perdure_opened"
+_NAMED_BY_WAIT = ("answer_wait_v1",)
+"""The functions whose second argument is no session."""
 _AWAY = (
     OSError,
     EOFError,
@@ -44,17 +52,19 @@ _AWAY = (
 class Database:
     """The store's connections. Safe to share between tasks of one loop."""
 
-    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+    def __init__(self, url: str, *, pool_size: int = 10, keyring: Keyring = NO_KEYS) -> None:
         """Prepare a pool; nothing is connected yet.
 
         Args:
             url: `postgresql://user:password@host:port/database`.
             pool_size: connections kept; as many again are opened under load.
+            keyring: opens what is sealed. What is written is sealed if it has a key.
 
         Raises:
             InvalidInput: not a PostgreSQL URL.
         """
         self._url = _driver_url(url)
+        self.keyring = keyring
         self._engine: AsyncEngine = create_async_engine(
             self._url,
             pool_size=pool_size,
@@ -62,8 +72,9 @@ class Database:
             pool_timeout=5,
             connect_args={"timeout": 3, "command_timeout": 30},
             json_serializer=escaped_json,
-            json_deserializer=read_json,
+            execution_options={OPTION: keyring},
         )
+        event.listen(self._engine.sync_engine, "connect", self._connected)
         event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
 
     @property
@@ -75,16 +86,44 @@ class Database:
         """The URL as the bare driver wants it, with the password: for the listener's own connection."""
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
 
+    def seal(self, key: SessionKey) -> Seal:
+        """What seals a session's values."""
+        return Seal(self.keyring, key)
+
+    def open_body(self, body: bytes) -> bytes:
+        """A body that came packed into JSON. Raises as a read of it would."""
+        opened = Opened(self.keyring)
+        plain = opened.body(body)
+        opened.check(None)
+        return plain
+
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[AsyncConnection]:
-        """A Core connection in a transaction: committed at the end of the block, rolled back on an error."""
-        async with self._engine.connect() as connection, _broken_is_away(connection), connection.begin():
+    async def transaction(self, of: SessionKey | str | None = None) -> AsyncGenerator[AsyncConnection]:
+        """A Core connection in a transaction: committed at the end of the block, rolled back on an error.
+
+        Args:
+            of: the session, or the tenant, to which all belongs that the block reads; None asks nothing.
+
+        Raises:
+            KeyMissing: at the end of the block: something that was read is sealed under a key that this process lacks.
+            DamagedSession: likewise: it was changed, or sealed for another session or tenant.
+        """
+        async with (
+            self._engine.connect() as connection,
+            _broken_is_away(connection),
+            connection.begin(),
+            _opening(connection, of),
+        ):
             yield connection
 
     @asynccontextmanager
-    async def driver(self) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
-        """The driver's own connection, outside any transaction."""
-        async with self._engine.connect() as connection, _broken_is_away(connection) as driver:
+    async def driver(self, of: SessionKey | str | None = None) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+        """The driver's own connection, outside any transaction. Arguments and errors are those of `transaction`."""
+        async with (
+            self._engine.connect() as connection,
+            _broken_is_away(connection) as driver,
+            _opening(connection, of),
+        ):
             yield driver
 
     async def call(self, function: str, *arguments: Any) -> JSONObject:
@@ -92,16 +131,34 @@ class Database:
 
         Args:
             function: its name in the schema, for example `save_answer_v1`.
-            arguments: in order; JSON arguments as text. JSON comes back as Python values.
+            arguments: in order, tenant and session first; JSON arguments as text. JSON comes back as Python values.
         """
         places = ", ".join(f"${n}" for n in range(1, len(arguments) + 1))
-        async with self.driver() as connection:
+        of = arguments[0] if function in _NAMED_BY_WAIT else SessionKey(arguments[0], arguments[1])
+        async with self.driver(of) as connection:
             answer = await connection.fetchval(f"select perdure.{function}({places})", *arguments)
         return cast(JSONObject, answer)
 
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+    def _connected(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        opened = record.info[_OPENED] = Opened(self.keyring)
+        cast(Any, connection).run_async(lambda driver: install(driver, opened))  # type: ignore[no-untyped-call]
+
+
+@asynccontextmanager
+async def _opening(connection: AsyncConnection, of: SessionKey | str | None) -> AsyncGenerator[None]:
+    """Let a block end with the error if something that it read did not open: it went on with an empty value."""
+    opened = cast(Opened, (await connection.get_raw_connection()).info[_OPENED])
+    opened.begin()
+    try:
+        yield
+    except Exception:
+        opened.check(None)
+        raise
+    opened.check(of)
 
 
 @asynccontextmanager

@@ -84,7 +84,7 @@ async def read_events(
         limit: how many at most.
         max_bytes: of their data, beyond which none is added.
     """
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes)
     return [
         Event(

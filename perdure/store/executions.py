@@ -31,7 +31,7 @@ async def executions_by_message(
         "select message_id, index, is_error, result_sha256, duration_ms, approved, used_sha256 from perdure.tool_calls "
         "where tenant_id = $1 and session_id = $2 and run_id = $3 and state = 'done' and duration_ms is not null"
     )
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(sql, key.tenant, key.session, run)
     results = await read_payloads(database, key, [row[name] for row in rows for name in _BODIES if row[name]])
     known = {(row["message_id"], row["index"]): row for row in rows}

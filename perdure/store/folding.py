@@ -17,6 +17,7 @@ import asyncpg
 from perdure.store.database import Database
 from perdure.store.events import Event, read_events
 from perdure.store.json_text import escaped_json
+from perdure.store.sealing import Seal
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, encode_base64
 from perdure.upp.stream import StreamEventType
@@ -112,15 +113,17 @@ async def fold_run(database: Database, run: EndedRun) -> bool:
         if folded is None:
             return False
         if not folded:
-            await _write(connection, run, folds)
+            await _write(connection, run, folds, database.seal(run.key))
     return True
 
 
-async def _write(connection: asyncpg.Connection[asyncpg.Record], run: EndedRun, folds: Sequence[Fold]) -> None:
+async def _write(
+    connection: asyncpg.Connection[asyncpg.Record], run: EndedRun, folds: Sequence[Fold], seal: Seal
+) -> None:
     owner = (run.key.tenant, run.key.session)
     for start in range(0, len(folds), _FOLDS_AT_ONCE):
         some = folds[start : start + _FOLDS_AT_ONCE]
-        texts = [escaped_json(fold.data) for fold in some]
+        texts = [escaped_json(seal.data(fold.data)) for fold in some]
         await connection.execute(_REPLACE, *owner, [fold.seq for fold in some], texts)
         await connection.execute(_REMOVE, *owner, [seq for fold in some for seq in fold.removed])
     await connection.execute(_FOLDED, *owner, run.id)

@@ -14,6 +14,7 @@ from perdure.errors import InvalidInput
 from perdure.store.database import Database
 from perdure.store.inputs import emit
 from perdure.store.message_rows import put_messages, put_payloads
+from perdure.store.sealing import seal_in
 from perdure.store.tables import checkpoints, session_heads, sessions, thread_nodes
 from perdure.uap.events import run_event
 from perdure.uap.ids import derive_id
@@ -75,10 +76,11 @@ async def store_session(database: Database, key: SessionKey, session: ImportedSe
     """
     async with database.transaction() as connection:
         await _write_session(connection, key, session)
+        seal = seal_in(connection, key)
         for node in session.nodes:
             own = {"tenant_id": key.tenant, "session_id": key.session}
             values = {name: value for name, value in node.values.items() if value is not None}
-            await connection.execute(insert(thread_nodes).values(**own, **values))
+            await connection.execute(insert(thread_nodes).values(**own, **seal.row(thread_nodes, values)))
             ids = [derive_id(key.session, "imported", node.values["id"], place) for place in range(len(node.messages))]
             await put_messages(connection, key, node.values["id"], list(zip(ids, node.messages, strict=True)))
         for checkpoint in session.checkpoints:
@@ -86,7 +88,7 @@ async def store_session(database: Database, key: SessionKey, session: ImportedSe
             await connection.execute(
                 insert(checkpoints).values(
                     tenant_id=key.tenant, session_id=key.session, temporal_run_id="",
-                    imported_sha=sha256_hex(checkpoint.body), **checkpoint.values,
+                    imported_sha=sha256_hex(checkpoint.body), **seal.row(checkpoints, checkpoint.values),
                 )
             )  # fmt: skip
         told: JSONObject = {"current": session.current, "checkpoints": len(session.checkpoints)}
@@ -97,11 +99,12 @@ async def _write_session(connection: AsyncConnection, key: SessionKey, session: 
     there = select(sessions.c.id).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
     if await connection.scalar(there) is not None:
         raise InvalidInput(f"id: there is a session {key.session!r}; it is not written over")
+    seal = seal_in(connection, key)
     await connection.execute(
         insert(sessions).values(
             tenant_id=key.tenant, id=key.session, agent=session.agent, agent_id=session.agent_id, status="idle",
-            metadata=session.metadata, current_node=session.current, usage={"inputTokens": 0, "outputTokens": 0},
-            created_at=session.created_at, updated_at=session.updated_at, imported=session.imported,
+            metadata=seal.value(session.metadata), current_node=session.current, usage={"inputTokens": 0, "outputTokens": 0},
+            created_at=session.created_at, updated_at=session.updated_at, imported=seal.value(session.imported),
         )
     )  # fmt: skip
     head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": datetime.now(UTC)}

@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.errors import InvalidInput, SessionGone, UnknownSession
 from perdure.store.accepted import Accepted, again, by_key, by_opening_key
 from perdure.store.database import Database
-from perdure.store.json_text import escaped_json
 from perdure.store.opening import Opening, check_history, content_of, digest_of, lock_head, write_session
 from perdure.store.ownership import check_owner
 from perdure.store.policies import (
@@ -27,11 +26,13 @@ from perdure.store.policies import (
     find_target,
     queued_action,
 )
+from perdure.store.sealing import seal_in
 from perdure.store.tables import inputs, payloads, session_heads, sessions
 from perdure.uap.events import run_event
 from perdure.uap.ids import derive_id, new_id, run_id
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey, checked_session_id
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
 from perdure.upp.messages import Message
 
@@ -59,8 +60,10 @@ class Submission:
         title: of a session that this input opens.
         metadata: likewise.
         history: likewise: what was said before, oldest first.
+        limits: likewise: what its runs may use together.
         policy: what it does while a run is active, see `perdure.store.policies`.
         max_queue: how many inputs may wait in the session, at most.
+        trace: the span that hands it in, a W3C traceparent, if there is one.
     """
 
     tenant: str
@@ -75,13 +78,15 @@ class Submission:
     title: str | None = None
     metadata: Mapping[str, JSONValue] | None = None
     history: Sequence[Message] = ()
+    limits: SessionLimits | None = None
     policy: str = ENQUEUE
     max_queue: int = MAX_QUEUED
+    trace: str | None = None
 
     @property
     def opening(self) -> Opening:
         """The session that this input opens."""
-        return Opening(self.agent, self.agent_id, self.history, self.title, self.metadata)
+        return Opening(self.agent, self.agent_id, self.history, self.title, self.metadata, self.limits)
 
 
 async def submit(database: Database, submission: Submission) -> Accepted:
@@ -90,10 +95,12 @@ async def submit(database: Database, submission: Submission) -> Accepted:
     Raises:
         InvalidInput: an idempotency key or a policy that cannot be used.
         KeyConflict: the key was used with another body.
-        UnknownSession: the session does not exist, or belongs to another agent.
+        UnknownSession: the session does not exist.
+        WrongAgent: the session belongs to another agent.
         SessionGone: the session is being deleted.
         RunActive: it is a sub-agent's and the run that called it is open; or the policy is `reject` and a run is active.
         QueueFull: as many inputs wait as may.
+        SessionLimitReached: the session's runs have used all that they may.
     """
     check_key(submission.key)
     check_policy(submission.policy, submission.max_queue)
@@ -162,8 +169,9 @@ async def _append(
         "message_id": row_id, "message": message if len(message) <= KEEP_BYTES else None, "message_sha": sha256,
         "options": dumps(options) if options else None, "policy": submission.policy, "target_run": target,
         "run_id": run, "not_before": submission.not_before, "state": "queued", "created_at": datetime.now(UTC),
+        "trace": submission.trace,
     }  # fmt: skip
-    await connection.execute(insert(inputs).values(values))
+    await connection.execute(insert(inputs).values(seal_in(connection, key).row(inputs, values)))
     queued: JSONObject = {"input": ordinal, "message": row_id}
     if target is not None:
         queued |= {"policy": submission.policy, "target": target}
@@ -203,6 +211,7 @@ async def next_place(connection: AsyncConnection, key: SessionKey, head: Row[Any
 
 async def _keep(connection: AsyncConnection, key: SessionKey, sha256: str, body: bytes) -> None:
     row = {"tenant_id": key.tenant, "session_id": key.session, "sha256": sha256, "bytes": body}
+    row = seal_in(connection, key).row(payloads, row)
     await connection.execute(upsert(payloads).values(row).on_conflict_do_nothing())
 
 
@@ -215,7 +224,12 @@ async def emit(connection: AsyncConnection, key: SessionKey, run: str | None, ev
     """Append events to the session's log; the number of the last."""
     last = await connection.scalar(
         text("select perdure.emit_v1(:tenant, :session, :run, cast(:events as json))"),
-        {"tenant": key.tenant, "session": key.session, "run": run, "events": escaped_json(events)},
+        {
+            "tenant": key.tenant,
+            "session": key.session,
+            "run": run,
+            "events": seal_in(connection, key).event_text(events),
+        },
     )
     assert last is not None, "emit_v1 returns the last number"
     return int(last)

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.store.json_text import escaped_json
+from perdure.store.sealing import seal_in
 from perdure.store.tables import messages, payloads
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import dumps, sha256_hex
@@ -56,6 +57,7 @@ async def put_messages(
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         bodies = [stored_body(message) for _, message in batch]
+        seal = seal_in(connection, key)
         await put_payloads(connection, key, [body for body in bodies if len(body) > KEEP_BYTES])
         await connection.execute(
             insert(messages),
@@ -69,7 +71,7 @@ async def put_messages(
                     "run_id": None,
                     "step": 0,
                     "type": str(message.type),
-                    "body": body if len(body) <= KEEP_BYTES else None,
+                    "body": seal.body(body) if len(body) <= KEEP_BYTES else None,
                     "sha256": sha256_hex(body),
                     **values,
                 }
@@ -80,8 +82,11 @@ async def put_messages(
 
 async def put_payloads(connection: AsyncConnection, key: SessionKey, bodies: Sequence[bytes]) -> None:
     """Put bodies into the claim check; those that are there stay."""
+    seal = seal_in(connection, key)
     for body in bodies:
-        row = {"tenant_id": key.tenant, "session_id": key.session, "sha256": sha256_hex(body), "bytes": body}
+        row = {
+            "tenant_id": key.tenant, "session_id": key.session, "sha256": sha256_hex(body), "bytes": seal.body(body),
+        }  # fmt: skip
         await connection.execute(upsert(payloads).values(row).on_conflict_do_nothing())
 
 

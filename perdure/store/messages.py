@@ -69,14 +69,14 @@ async def read_messages(
         _SELECT + "and m.node_id = $3 and m.position >= $4 and ($5::integer is null or m.position < $5) "
         "and ($6 or not m.discarded) order by m.position"
     )
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(sql, key.tenant, key.session, node, first, end, discarded)
     return await _hydrated(database, key, rows)
 
 
 async def read_message(database: Database, key: SessionKey, message: str) -> StoredMessage | None:
     """One message by id, or None."""
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(_SELECT + "and m.id = $3", key.tenant, key.session, message)
     found = await _hydrated(database, key, rows)
     return found[0] if found else None

@@ -11,12 +11,14 @@ from sqlalchemy import Row, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.errors import KeyConflict, SessionGone, UnknownSession
+from perdure.errors import KeyConflict, SessionGone, WrongAgent
 from perdure.store.database import Database
 from perdure.store.message_rows import put_messages
+from perdure.store.sealing import seal_in
 from perdure.store.tables import session_heads, sessions, thread_nodes
 from perdure.uap.ids import derive_id, root_node_id
 from perdure.uap.session_key import SessionKey
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
 from perdure.upp.messages import Message
 
@@ -33,6 +35,7 @@ class Opening:
         history: what was said before, oldest first: the beginning of the root's thread.
         title: for lists.
         metadata: the user's own.
+        limits: what its runs may use together.
     """
 
     agent: str
@@ -40,26 +43,25 @@ class Opening:
     history: Sequence[Message] = ()
     title: str | None = None
     metadata: Mapping[str, JSONValue] | None = None
+    limits: SessionLimits | None = None
 
 
 async def open_session(database: Database, key: SessionKey, opening: Opening) -> None:
     """Open a session, or find it open, in one transaction.
 
     Raises:
-        UnknownSession: it is there and belongs to another agent.
+        WrongAgent: it is there and belongs to another agent.
         KeyConflict: it is there and was opened with another history.
         SessionGone: it is being deleted.
     """
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         head = await lock_head(connection, key) or await write_session(connection, key, opening)
         if head.deleting:
             raise SessionGone(f"session {key.session} is being deleted and takes no more input")
         query = select(sessions.c.agent).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
         owner = await connection.scalar(query)
         if owner != opening.agent:
-            raise UnknownSession(
-                f"session {key.session} belongs to agent {owner!r}, not {opening.agent!r}; use that agent"
-            )
+            raise WrongAgent(f"session {key.session} belongs to agent {owner!r}, not {opening.agent!r}; use that agent")
         if opening.history:
             await check_history(connection, key, opening.history)
 
@@ -77,12 +79,16 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     now = datetime.now(UTC)
     root = root_node_id(key.session)
     imported: JSONObject | None = {_HISTORY: digest_of(opening.history)} if opening.history else None
-    own: dict[str, Any] = {} if imported is None else {"imported": imported}
+    seal = seal_in(connection, key)
+    own: dict[str, Any] = {} if imported is None else {"imported": seal.value(imported)}
+    if opening.limits is not None and opening.limits.to_json():
+        own["limits"] = opening.limits.to_json()
     made = await connection.execute(
         upsert(sessions)
         .values(
             tenant_id=key.tenant, id=key.session, agent=opening.agent, agent_id=opening.agent_id,
-            status="idle", title=opening.title, metadata=dict(opening.metadata or {}), current_node=root,
+            status="idle", title=seal.value(opening.title), metadata=seal.value(dict(opening.metadata or {})),
+            current_node=root,
             usage={"inputTokens": 0, "outputTokens": 0}, created_at=now, updated_at=now, **own,
         )
         .on_conflict_do_nothing()
@@ -90,8 +96,8 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     await connection.execute(
         upsert(thread_nodes)
         .values(
-            tenant_id=key.tenant, session_id=key.session, id=root, name="main", thread_id=root, metadata={},
-            created_at=now,
+            tenant_id=key.tenant, session_id=key.session, id=root, name=seal.value("main"), thread_id=root,
+            metadata=seal.value({}), created_at=now,
         )
         .on_conflict_do_nothing()
     )  # fmt: skip

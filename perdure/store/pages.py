@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.store.agents import AgentRow, agent_row
 from perdure.store.ancestry import read_ancestry
@@ -18,16 +19,27 @@ from perdure.store.runs import RunRow, queued_row, run_row
 from perdure.store.tables import agents, checkpoints, inputs, messages, runs
 from perdure.uap.session_key import SessionKey
 
-_CHECKPOINTS = """
+_IMPORTED = """
 select * from (
-  select c.id, c.run_id, c.record, c.imported_sha, r.first_seq, (c.imported_sha is null)::integer as place,
-         coalesce((c.record ->> 'imported')::bigint, r.first_seq, 0) as rank, c.step, c.at collate "C" as moment
-    from perdure.checkpoints c
-    left join perdure.runs r on r.tenant_id = c.tenant_id and r.session_id = c.session_id and r.id = c.run_id
-         and c.imported_sha is null
-   where c.tenant_id = :tenant and c.session_id = :session) as known
- where :place = -1 or (place, rank, step, moment, id collate "C") > (:place, :rank, :step, :moment, :id)
- order by place, rank, step, moment, id collate "C" limit :limit
+  select id, run_id, record, imported_sha, null::bigint as first_seq, 0 as place,
+         coalesce((record ->> 'imported')::bigint, 0) as rank, step, at collate "C" as moment
+    from perdure.checkpoints
+   where tenant_id = :tenant and session_id = :session and imported_sha is not null) as known
+ where (rank, step, moment, id collate "C") > (:rank, :step, :moment, :id)
+ order by rank, step, moment, id collate "C" limit :limit
+"""
+_TAKEN = """
+select c.id, c.run_id, c.record, c.imported_sha, r.first_seq, 1 as place, r.first_seq as rank, c.step, c.moment
+  from perdure.runs r
+ cross join lateral (
+    select id, run_id, record, imported_sha, step, at collate "C" as moment from perdure.checkpoints
+     where tenant_id = :tenant and session_id = :session and run_id = r.id and imported_sha is null
+       and (step, at collate "C", id collate "C")
+           > (case when r.first_seq = :rank then :step else -1 end, case when r.first_seq = :rank then :moment else '' end,
+              case when r.first_seq = :rank then :id else '' end)
+     order by step, at collate "C", id collate "C" limit :limit) c
+ where r.tenant_id = :tenant and r.session_id = :session and r.first_seq >= :rank
+ order by r.first_seq, c.step, c.moment, c.id collate "C" limit :limit
 """
 
 
@@ -42,7 +54,8 @@ class CheckpointPlace:
     id: str
 
 
-_START = CheckpointPlace(-1, 0, 0, "", "")
+_START = CheckpointPlace(0, -1, -1, "", "")
+_FIRST_TAKEN = CheckpointPlace(1, -1, -1, "", "")
 
 
 async def list_agents(database: Database, tenant: str) -> list[AgentRow]:
@@ -67,7 +80,7 @@ async def page_runs(database: Database, key: SessionKey, *, before: int | None, 
     )
     if before is not None:
         query = query.where(inputs.c.ordinal < before)
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         given = (await connection.execute(query.order_by(inputs.c.ordinal.desc()).limit(limit))).all()
         begun = select(runs).where(
             runs.c.tenant_id == key.tenant,
@@ -92,7 +105,7 @@ async def list_queued(database: Database, key: SessionKey, *, limit: int) -> lis
         inputs.c.kind.in_(RUNS),
         inputs.c.state == "queued",
     )
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         rows = (await connection.execute(query.order_by(inputs.c.ordinal).limit(limit))).all()
     return [queued_row(row) for row in rows]
 
@@ -100,13 +113,31 @@ async def list_queued(database: Database, key: SessionKey, *, limit: int) -> lis
 async def page_checkpoints(
     database: Database, key: SessionKey, *, after: CheckpointPlace | None, limit: int
 ) -> list[tuple[CheckpointRow, CheckpointPlace]]:
-    """A session's checkpoints in their order, oldest first, each with its place."""
+    """A session's checkpoints in their order, oldest first, each with its place.
+
+    Args:
+        database: the store.
+        key: the session.
+        after: the place of the last checkpoint of the page before.
+        limit: at most so many.
+    """
     at = after or _START
-    values = {**key._asdict(), "limit": limit, "place": at.place, "rank": at.rank, "step": at.step, "id": at.id}
-    statement = text(_CHECKPOINTS).columns(record=checkpoints.c.record.type)
-    async with database.transaction() as connection:
-        rows = (await connection.execute(statement, {**values, "moment": at.moment})).all()
+    rows: list[Row[Any]] = []
+    async with database.transaction(key) as connection:
+        if at.place == 0:
+            rows += await _checkpoints_after(connection, key, _IMPORTED, at, limit)
+            at = _FIRST_TAKEN
+        if len(rows) < limit:
+            rows += await _checkpoints_after(connection, key, _TAKEN, at, limit - len(rows))
     return [(_checkpoint(row), CheckpointPlace(row.place, row.rank, row.step, row.moment, row.id)) for row in rows]
+
+
+async def _checkpoints_after(
+    connection: AsyncConnection, key: SessionKey, query: str, at: CheckpointPlace, limit: int
+) -> Sequence[Row[Any]]:
+    place = {"rank": at.rank, "step": at.step, "moment": at.moment, "id": at.id}
+    statement = text(query).columns(record=checkpoints.c.record.type)
+    return (await connection.execute(statement, {**key._asdict(), **place, "limit": limit})).all()
 
 
 def _checkpoint(row: Row[Any]) -> CheckpointRow:

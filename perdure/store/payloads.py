@@ -20,7 +20,7 @@ async def read_payloads(database: Database, key: SessionKey, hashes: Iterable[st
     if not wanted:
         return {}
     sql = "select sha256, bytes from perdure.payloads where tenant_id = $1 and session_id = $2 and sha256 = any($3)"
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         rows = await connection.fetch(sql, key.tenant, key.session, wanted)
     found = {row["sha256"]: checked(row["sha256"], row["bytes"], "payload") for row in rows}
     missing = [name for name in wanted if name not in found]

@@ -18,9 +18,10 @@ from perdure.errors import DamagedSession, SessionGone
 from perdure.store.importing import IMPORTED
 from perdure.store.inputs import CHANGED
 from perdure.store.messages import read_body
+from perdure.store.sealing import seal_in
 from perdure.store.tables import checkpoints, events, inputs, runs, session_heads, sessions
 from perdure.uap.session_key import SessionKey, unknown_session
-from perdure.upp.json_value import JSONObject
+from perdure.upp.json_value import JSONObject, sha256_hex
 
 RowValues: TypeAlias = dict[str, Any]
 Identity: TypeAlias = tuple[Any, ...]
@@ -32,7 +33,7 @@ _TOLD = (
 
 _BODIES = """
 select m.id, m.type, m.sha256 = encode(sha256(b.body), 'hex') as whole, m.sha256,
-       case when m.type = 'tool_result' then b.body end as refs
+       case when m.type = 'tool_result' or perdure.is_sealed_v1(b.body) then b.body end as body
   from perdure.messages m
   left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id and p.session_id = m.session_id
         and p.sha256 = m.sha256
@@ -41,9 +42,9 @@ select m.id, m.type, m.sha256 = encode(sha256(b.body), 'hex') as whole, m.sha256
 """
 
 _WHOLE = """
-select sha256 from perdure.payloads
+select sha256, case when perdure.is_sealed_v1(bytes) then bytes end as body from perdure.payloads
  where tenant_id = :tenant and session_id = :session and sha256 = any(:wanted)
-   and sha256 = encode(sha256(bytes), 'hex')
+   and (sha256 = encode(sha256(bytes), 'hex') or perdure.is_sealed_v1(bytes))
 """
 
 
@@ -145,14 +146,16 @@ async def _read_changes(connection: AsyncConnection, key: SessionKey) -> list[Lo
 
 async def _read_bodies(connection: AsyncConnection, key: SessionKey) -> dict[str, StoredBody]:
     rows = (await connection.execute(text(_BODIES), key._asdict())).all()
-    return {row.id: StoredBody(row.sha256, bool(row.whole), _references(row) if row.refs else None) for row in rows}
+    return {row.id: _stored(row) for row in rows}
 
 
-def _references(row: Row[Any]) -> list[JSONObject] | None:
-    if not row.whole:
-        return None
-    document = cast("dict[str, list[JSONObject]]", read_body("tool_result", row.refs))
-    return document["results"]
+def _stored(row: Row[Any]) -> StoredBody:
+    """What is known of a body. The database cannot tell whether a sealed one is whole; it came here, opened."""
+    is_whole = bool(row.whole) if row.body is None else sha256_hex(row.body) == row.sha256
+    if row.type != "tool_result" or row.body is None or not is_whole:
+        return StoredBody(row.sha256, is_whole, None)
+    document = cast("dict[str, list[JSONObject]]", read_body("tool_result", row.body))
+    return StoredBody(row.sha256, is_whole, document["results"])
 
 
 async def _named_executions(
@@ -171,7 +174,8 @@ async def check_payloads(connection: AsyncConnection, key: SessionKey, wanted: I
         DamagedSession: one is missing or has another hash.
     """
     names = sorted(set(wanted))
-    found = set(await connection.scalars(text(_WHOLE), {**key._asdict(), "wanted": names}))
+    rows = (await connection.execute(text(_WHOLE), {**key._asdict(), "wanted": names})).all()
+    found = {row.sha256 for row in rows if row.body is None or sha256_hex(row.body) == row.sha256}
     for name in names:
         if name not in found:
             raise DamagedSession(f"the body {name} of session {key.session} is missing or has another hash")
@@ -195,6 +199,7 @@ async def put_rows(
     fresh = [row for row in whole if _identity(table, row) not in existing]
     wrong = [row for row in whole if existing.get(_identity(table, row), row) != row]
     places = {column.name: bindparam(f"v_{column.name}", type_=_kind(column.type)) for column in table.columns}
+    fresh, wrong = _sealed(connection, table, fresh), _sealed(connection, table, wrong)
     if fresh:
         await connection.execute(insert(table).values(places), [_bound(row) for row in fresh])
     if wrong:
@@ -209,7 +214,13 @@ async def put_totals(connection: AsyncConnection, key: SessionKey, kept: Kept, t
     wrong = {name: value for name, value in totals.items() if getattr(kept.session, name) != value}
     if wrong:
         query = update(sessions).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
-        await connection.execute(query.values(wrong))
+        await connection.execute(query.values(seal_in(connection, key).row(sessions, wrong)))
+
+
+def _sealed(connection: AsyncConnection, table: Table, rows: Sequence[RowValues]) -> list[RowValues]:
+    """The rows as they are written; each says whose it is."""
+    keys = [SessionKey(row["tenant_id"], row["session_id"]) for row in rows]
+    return [seal_in(connection, key).row(table, row) for key, row in zip(keys, rows, strict=True)]
 
 
 def _of(table: Table, key: SessionKey) -> tuple[Any, Any]:

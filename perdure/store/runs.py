@@ -54,15 +54,17 @@ async def record(
         "won", "late" (the run has ended) or "gone"; the id of the open wait: that of an earlier one for the same call if it is still open; and the
         records as they are written now.
     """
+    seal = database.seal(key)
     answer = await database.call(
-        "record_v1", key.tenant, key.session, run, execution, escaped_json(list(pending)), note,
-        escaped_json(_named(events, note)), paused, status, None if wait is None else escaped_json(wait),
+        "record_v1", key.tenant, key.session, run, execution, seal.record_text(pending), note,
+        seal.event_text(_named(events, note)), paused, status,
+        None if wait is None else escaped_json(seal.wait(wait)),
     )  # fmt: skip
     written = cast("list[JSONObject]", answer.get("pending") or [])
     return str(answer["kind"]), cast("str | None", answer.get("wait")), written
 
 
-def _named(events: Sequence[JSONObject], note: str) -> list[JSONObject]:
+def _named(events: Sequence[JSONObject], note: str) -> list[JSONValue]:
     """The first event carries the note's name."""
     return [{**event, "n": note} if place == 0 else event for place, event in enumerate(events)]
 
@@ -109,12 +111,14 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
         `kind`: "won"; "gone" if the session is deleted; "stored" if the run had ended before, which may have been
         otherwise: then also its status, at, step, usage, cycles, error and usage_by_agent. `pending`: the records as they are written.
     """
+    seal = database.seal(writer.key)
     return await database.call(
         "end_run_v3", writer.key.tenant, writer.key.session, writer.run, writer.execution, ending.status,
-        None if ending.error is None else escaped_json(ending.error), escaped_json(ending.usage), ending.cycles,
+        seal.error_text(ending.error), escaped_json(ending.usage), ending.cycles,
         ending.step, ending.now, ending.at, ending.settle_sha256, ending.settle,
-        None if ending.partial is None else escaped_json(ending.partial), ending.partial_body,
-        escaped_json(ending.event), escaped_json(list(pending)), escaped_json(ending.usage_by_agent),
+        None if ending.partial is None else escaped_json(ending.partial),
+        None if ending.partial_body is None else seal.body(ending.partial_body),
+        escaped_json(seal.event(ending.event)), seal.record_text(pending), escaped_json(ending.usage_by_agent),
     )  # fmt: skip
 
 
@@ -131,7 +135,7 @@ async def read_given_turn(database: Database, run: RunRow) -> JSONValue:
 async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:
     """The options a run was submitted with."""
     sql = "select options from perdure.inputs where tenant_id = $1 and session_id = $2 and run_id = $3"
-    async with database.driver() as connection:
+    async with database.driver(key) as connection:
         packed = await connection.fetchval(sql, key.tenant, key.session, run)
     return cast(JSONObject, loads(packed)) if packed else {}
 
@@ -163,7 +167,7 @@ async def find_run(database: Database, tenant: str, run: str) -> RunRow:
     Raises:
         UnknownRun: there is none for this tenant.
     """
-    async with database.transaction() as connection:
+    async with database.transaction(tenant) as connection:
         row = (await connection.execute(_row_of(tenant, run))).first()
         if row is not None:
             return run_row(row)
@@ -184,7 +188,7 @@ def _row_of(tenant: str, run: str) -> Select[Any]:
 
 async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
     """A session's runs in order, the queued ones last."""
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         query = select(runs).where(runs.c.tenant_id == key.tenant, runs.c.session_id == key.session)
         begun = (await connection.execute(query.order_by(runs.c.ordinal))).all()
         waiting = select(inputs).where(

@@ -53,7 +53,7 @@ async def change_metadata(database: Database, key: SessionKey, change: Callable[
     """
     head = (session_heads.c.tenant_id == key.tenant) & (session_heads.c.session_id == key.session)
     here = (sessions.c.tenant_id == key.tenant) & (sessions.c.id == key.session)
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         deleting = await connection.scalar(select(session_heads.c.deleting).where(head).with_for_update())
         if deleting is None:
             raise UnknownSession(f"no session {key.session}; `perdure sessions list` shows those there are")
@@ -63,5 +63,5 @@ async def change_metadata(database: Database, key: SessionKey, change: Callable[
         changed = deepcopy(known)
         change(changed)
         if changed != known:
-            await connection.execute(update(sessions).where(here).values(metadata=changed))
+            await connection.execute(update(sessions).where(here).values(metadata=database.seal(key).value(changed)))
     return changed

@@ -104,7 +104,7 @@ async def read_news(database: Database, key: SessionKey, since: int) -> SessionN
         UnknownSession: there is no such session.
     """
     values = {**key._asdict(), "since": since}
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         await connection.execute(text("set transaction isolation level repeatable read, read only"))
         row = await session_of(connection, key)
         on = (sessions.c.tenant_id == session_heads.c.tenant_id) & (sessions.c.id == session_heads.c.session_id)

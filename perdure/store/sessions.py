@@ -29,7 +29,7 @@ MAX_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as lists show it. `imported` is what a document from elsewhere said of it besides."""
+    """A session as lists show it. `imported` is what a document from elsewhere said of it besides; `limits` is JSON."""
 
     key: SessionKey
     agent: str
@@ -48,6 +48,7 @@ class SessionRow:
     last_seq: int
     late_results: int
     imported: JSONObject | None = None
+    limits: JSONObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ async def list_sessions(
     if before is not None:
         query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < before)
     query = query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)
-    async with database.transaction() as connection:
+    async with database.transaction(tenant) as connection:
         rows = (await connection.execute(query)).all()
     return [_session(row) for row in rows]
 
@@ -115,7 +116,7 @@ async def read_session(database: Database, key: SessionKey) -> SessionRow:
     Raises:
         UnknownSession: there is none.
     """
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         return await session_of(connection, key)
 
 
@@ -130,7 +131,7 @@ async def session_of(connection: AsyncConnection, key: SessionKey) -> SessionRow
 
 async def read_nodes(database: Database, key: SessionKey) -> list[NodeRow]:
     """A session's thread nodes, oldest first."""
-    async with database.transaction() as connection:
+    async with database.transaction(key) as connection:
         return await nodes_of(connection, key)
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Double,
     Index,
     Integer,
     LargeBinary,
@@ -57,10 +58,12 @@ sessions = Table(
     _json("usage"), _time("created_at"), _time("updated_at"), _text("parent_session", null=True),
     _text("parent_run", null=True), _text("parent_message", null=True), _number("parent_index", null=True),
     _text("root_session", null=True), _json("usage_by_agent", null=True), _json("imported", null=True),
-    PrimaryKeyConstraint("tenant_id", "id"),
+    _json("limits", null=True), PrimaryKeyConstraint("tenant_id", "id"),
 )  # fmt: skip
 Index("sessions_by_parent", sessions.c.tenant_id, sessions.c.parent_session,
       postgresql_where=text("parent_session is not null"))  # fmt: skip
+Index("sessions_by_root", sessions.c.tenant_id, sessions.c.root_session,
+      postgresql_where=text("root_session is not null"))  # fmt: skip
 Index("sessions_by_status", sessions.c.tenant_id, sessions.c.status, desc(sessions.c.created_at), desc(sessions.c.id))
 Index("sessions_by_time", sessions.c.tenant_id, desc(sessions.c.created_at), desc(sessions.c.id))
 
@@ -81,10 +84,11 @@ inputs = Table(
     Column("opens_session", Boolean(), nullable=False), _text("body_sha256"), _text("kind"), _text("message_id"),
     Column("message", LargeBinary()), _text("message_sha"), Column("options", LargeBinary()), _text("policy"),
     _text("run_id"), _time("not_before", null=True), _text("state"), _time("created_at"),
-    _json("detail", null=True), _text("target_run", null=True),
+    _json("detail", null=True), _text("target_run", null=True), _text("trace", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "ordinal"), UniqueConstraint("tenant_id", "session_id", "key"),
 )  # fmt: skip
 Index("inputs_by_opening_key", inputs.c.tenant_id, inputs.c.key, unique=True, postgresql_where=text("opens_session"))
+Index("inputs_by_run", inputs.c.tenant_id, inputs.c.run_id)
 Index("inputs_queued", inputs.c.created_at, postgresql_where=text("state = 'queued'"))
 Index("inputs_waiting", inputs.c.tenant_id, inputs.c.session_id, inputs.c.ordinal,
       postgresql_where=text("state = 'queued'"))  # fmt: skip
@@ -119,6 +123,7 @@ runs = Table(
     PrimaryKeyConstraint("tenant_id", "session_id", "id"), UniqueConstraint("tenant_id", "session_id", "ordinal"),
 )  # fmt: skip
 Index("runs_by_id", runs.c.tenant_id, runs.c.id)
+Index("runs_by_beginning", runs.c.tenant_id, runs.c.session_id, runs.c.first_seq)
 Index("runs_open", runs.c.started_at, postgresql_where=text("ended_at is null"))
 Index("runs_unfolded", runs.c.ended_at, postgresql_where=text("not folded and ended_at is not null"))
 
@@ -129,6 +134,11 @@ checkpoints = Table(
     _text("imported_sha", null=True),
     PrimaryKeyConstraint("tenant_id", "session_id", "id"),
 )  # fmt: skip
+
+Index("checkpoints_in_order", checkpoints.c.tenant_id, checkpoints.c.session_id, checkpoints.c.run_id,
+      checkpoints.c.step, checkpoints.c.at, checkpoints.c.id)  # fmt: skip  # `at` and `id` collate "C"
+Index("checkpoints_imported", checkpoints.c.tenant_id, checkpoints.c.session_id,
+      postgresql_where=text("imported_sha is not null"))  # fmt: skip
 
 tool_calls = Table(
     "tool_calls", metadata,
@@ -155,6 +165,8 @@ waits = Table(
 )  # fmt: skip
 Index("waits_undelivered", waits.c.answered_at, postgresql_where=text("answered_at is not null and not delivered"))
 Index("waits_by_call", waits.c.tenant_id, waits.c.session_id, waits.c.message_id, waits.c.index)
+Index("waits_of_session", waits.c.tenant_id, waits.c.session_id, waits.c.asked_at, waits.c.id,
+      postgresql_where=text("answered_at is null"))  # fmt: skip
 Index("waits_open", waits.c.tenant_id, waits.c.asked_at, waits.c.id, postgresql_where=text("answered_at is null"))
 
 events = Table(
@@ -202,3 +214,24 @@ api_keys = Table(
     PrimaryKeyConstraint("tenant_id", "id"),
 )  # fmt: skip
 Index("api_keys_by_id", api_keys.c.id, unique=True)
+
+limit_buckets = Table(
+    "limit_buckets", metadata,
+    _text("tenant_id"), _text("name"), Column("per_second", Double[float]()), _number("burst", null=True),
+    _number("max_concurrent", null=True), Column("tokens", Double[float](), nullable=False), _time("filled_at"),
+    _time("blocked_until", null=True), _number("strikes", default=0), _number("served", BigInteger(), default=0),
+    PrimaryKeyConstraint("tenant_id", "name"),
+)  # fmt: skip
+
+limit_leases = Table(
+    "limit_leases", metadata,
+    _text("tenant_id"), _text("name"), _text("permit"), _text("asker"), _text("session_id"), _text("run_id"),
+    _text("holder"), _text("state"), _number("turn", BigInteger()), _time("asked_at"), _time("held_at", null=True),
+    _time("expires_at"), PrimaryKeyConstraint("tenant_id", "name", "permit"),
+)  # fmt: skip
+
+encryption_keys = Table(
+    "encryption_keys", metadata,
+    _text("tenant_id"), _text("id"), Column("proof", LargeBinary(), nullable=False), _time("made_at"),
+    PrimaryKeyConstraint("tenant_id", "id"),
+)  # fmt: skip

@@ -145,10 +145,11 @@ async def claim_call(
 async def open_wait(database: Database, writer: Writer, message: str, index: int, question: Question) -> CallState:
     """Open a wait of a call, or find the one that is there; state "open", "late" or "gone"."""
     seconds = None if question.timeout is None else question.timeout.total_seconds()
+    seal = database.seal(writer.key)
     answer = await database.call(
         "open_wait_v1", writer.key.tenant, writer.key.session, writer.run, wait_id(message, index), question.kind,
-        message, index, escaped_json(question.asked), question.args_sha256, question.shown_sha256, question.shown,
-        seconds,
+        message, index, escaped_json(seal.value(question.asked)), question.args_sha256, question.shown_sha256,
+        None if question.shown is None else seal.body(question.shown), seconds,
     )  # fmt: skip
     kind = str(answer["kind"])
     return CallState(kind, open=cast("str | None", answer.get("wait")), expires_s=_seconds(answer))
@@ -159,11 +160,13 @@ async def save_result(
 ) -> Saved:
     """Store a result if the call has none; the last of a batch makes the tool-result message."""
     plain = row.approved is None and row.used_sha256 is None
-    more = () if plain else (row.approved, row.used_sha256, row.used)
+    seal = database.seal(writer.key)
+    used = None if row.used is None else seal.body(row.used)
+    more = () if plain else (row.approved, row.used_sha256, used)
     answer = await database.call(
         "save_result_v1" if plain else "save_result_v2", writer.key.tenant, writer.key.session, writer.run,
-        writer.execution, row.message, row.index, row.attempt, row.is_error, row.sha256, row.body, row.duration_ms,
-        row.at, escaped_json(events), escaped_json(list(pending)), *more,
+        writer.execution, row.message, row.index, row.attempt, row.is_error, row.sha256, seal.body(row.body),
+        row.duration_ms, row.at, seal.event_text(events), seal.record_text(pending), *more,
     )  # fmt: skip
     kind = str(answer["kind"])
     return Saved(

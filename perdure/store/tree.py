@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.store.messages import read_body
 from perdure.store.payloads import checked
+from perdure.store.sealing import seal_in
 from perdure.store.tables import messages, thread_nodes
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
@@ -145,15 +146,16 @@ def node_values(key: SessionKey, node: JSONObject) -> dict[str, Any]:
 
 async def write_node(connection: AsyncConnection, key: SessionKey, node: NodeChange) -> None:
     """Write a new node, or what has changed of one."""
+    seal = seal_in(connection, key)
     if node.made:
         values = node_values(key, node.to_json())
         if node.name is None:
             del values["name"]
-        await connection.execute(insert(thread_nodes).values(values))
+        await connection.execute(insert(thread_nodes).values(seal.row(thread_nodes, values)))
         return
     own = (thread_nodes.c.tenant_id == key.tenant, thread_nodes.c.session_id == key.session)
     await connection.execute(
         update(thread_nodes)
         .where(*own, thread_nodes.c.id == node.id)
-        .values(fork_index=node.fork_index, metadata=node.metadata)
+        .values(fork_index=node.fork_index, metadata=seal.value(node.metadata))
     )

@@ -64,7 +64,7 @@ class Replacement:
 async def read_view(database: Database, writer: Writer) -> list[dict[str, Any]] | None:
     """The view of a run, as `perdure.activities.conversation` reads it; None if it sees the thread as it is."""
     query = select(run_views.c["items"]).where(*_is(writer))
-    async with database.transaction() as connection:
+    async with database.transaction(writer.key) as connection:
         packed = await connection.scalar(query)
     return None if packed is None else cast("list[dict[str, Any]]", loads(packed))
 
@@ -86,7 +86,7 @@ async def read_run_view(database: Database, writer: Writer) -> RunView | None:
         "select entered, metadata, result from perdure.run_views "
         "where tenant_id = $1 and session_id = $2 and run_id = $3"
     )
-    async with database.driver() as connection:
+    async with database.driver(writer.key) as connection:
         row = await connection.fetchrow(sql, writer.key.tenant, writer.key.session, writer.run)
     if row is None:
         return None
@@ -122,19 +122,21 @@ async def save_entered(
         session's epoch.
     """
     result: JSONObject = {"start": view.start, "input": view.input, "error": view.error, **_used(view)}
+    seal = database.seal(writer.key)
     answer = await database.call(
         "enter_run_v1", writer.key.tenant, writer.key.session, writer.run, node, first, view.entered,
-        None if view.error is None else escaped_json(view.error), dumps(view.metadata),
-        None if items is None else dumps(list(items)), escaped_json(result),
-        None if input is None else escaped_json(input), body,
+        seal.error_text(view.error), seal.body(dumps(view.metadata)),
+        None if items is None else seal.body(dumps(list(items))), escaped_json(seal.result(result)),
+        None if input is None else escaped_json(input), None if body is None else seal.body(body),
     )  # fmt: skip
     return str(answer["kind"]), cast(int, answer.get("epoch") or 0)
 
 
 async def save_metadata(database: Database, writer: Writer, metadata: JSONObject) -> None:
     """Store what a middleware that was told of an event left in the context's metadata."""
+    packed = database.seal(writer.key).body(dumps(metadata))
     async with database.transaction() as connection:
-        await connection.execute(update(run_views).where(*_is(writer)).values(metadata=dumps(metadata)))
+        await connection.execute(update(run_views).where(*_is(writer)).values(metadata=packed))
 
 
 async def save_left(
@@ -163,10 +165,12 @@ async def save_left(
     Returns:
         Kinds as `save_entered` says; and what is stored.
     """
+    seal = database.seal(writer.key)
     answer = await database.call(
         "leave_run_v1", writer.key.tenant, writer.key.session, writer.run, node, at, sha256_hex(settle), settle,
-        escaped_json(list(replacement.keep)), escaped_json(list(replacement.rows)), list(replacement.bodies),
-        replacement.turn_sha256, replacement.turn, escaped_json(left), escaped_json(list(events)),
+        escaped_json(list(replacement.keep)), escaped_json(list(replacement.rows)), seal.bodies(replacement.bodies),
+        replacement.turn_sha256, None if replacement.turn is None else seal.body(replacement.turn),
+        escaped_json(seal.value(left)), seal.event_text(list(events)),
     )  # fmt: skip
     return str(answer["kind"]), cast(JSONObject, answer.get("left") or left)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, func, or_, select, tuple_
+from sqlalchemy import Row, Select, func, literal, or_, select, tuple_, union_all
 
 from perdure.errors import InvalidInput, UnknownWait, UserError, WaitAnswered, WaitStale
 from perdure.store.database import Database
@@ -93,7 +93,7 @@ async def open_waits(
         query = query.order_by(waits.c.asked_at, waits.c.id)
     if after is not None:
         query = query.where(place > after)
-    async with database.transaction() as connection:
+    async with database.transaction(tenant) as connection:
         rows = (await connection.execute(query.limit(limit))).all()
     found = [_wait(row) for row in rows]
     return found[::-1] if before is not None else found
@@ -106,7 +106,7 @@ async def read_wait(database: Database, tenant: str, wait: str) -> WaitRow:
         UnknownWait: there is none for this tenant.
     """
     query = _select().where(waits.c.tenant_id == tenant, waits.c.id == wait)
-    async with database.transaction() as connection:
+    async with database.transaction(tenant) as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         raise UnknownWait(f"no wait {wait}; `perdure waits list` shows the open ones")
@@ -146,9 +146,10 @@ async def answer_wait(
         WaitStale: its run has ended, it has expired, or its call's arguments are other ones now.
     """
     word = str(answer.get("decision") or answer.get("outcome") or "result")
-    made = await database.call(
-        "answer_wait_v1", tenant, wait, escaped_json(answer), escaped_json(by), word, args_sha256
-    )
+    given: JSONObject = answer
+    if database.keyring:  # sealed for its session, which only the wait's row names
+        given = database.seal((await read_wait(database, tenant, wait)).key).answer(answer)
+    made = await database.call("answer_wait_v1", tenant, wait, escaped_json(given), escaped_json(by), word, args_sha256)
     kind = str(made["kind"])
     if kind != "won":
         raise _refusal(wait, kind, made)
@@ -163,7 +164,8 @@ def _open(tenant: str, session: str | None) -> Select[Any]:
     )
     if session is None:
         return query
-    return query.where(or_(waits.c.session_id == session, sessions.c.root_session == session))
+    below = select(sessions.c.id).where(sessions.c.tenant_id == tenant, sessions.c.root_session == session)
+    return query.where(waits.c.session_id.in_(union_all(select(literal(session)), below)))
 
 
 def _select() -> Select[Any]:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perdure.uap.allowance import Allowance
 from perdure.uap.ids import new_id
 from perdure.uap.state import ExecutionState
 from perdure.uap.thread_node import ThreadNode
@@ -32,6 +33,8 @@ class SessionRun:
         sub_agent_states: SessionJSON of the sub-agents that have finished, by tool call id.
         usage_by_agent: what the run's agents have used, by path; there when the run is over, whatever became of it.
         behind: what an event of the run is handed on as to who follows a sub-agent: with the checkpoints behind it.
+        allowance: what was left of the session's limits when it began; None if it has none.
+        steps: the steps that it took, whatever became of it; there when the run is over.
         outer: the run that this one is part of.
         over: it has ended; tasks that it left behind are no longer part of it.
     """
@@ -44,6 +47,8 @@ class SessionRun:
     sub_agent_states: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
     usage_by_agent: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
     behind: Callable[[AgentStreamEvent], Sequence[AgentStreamEvent]] | None = None
+    allowance: Allowance | None = None
+    steps: int = 0
     outer: SessionRun | None = None
     over: bool = False
 

@@ -57,6 +57,8 @@ def _tool_spec(tool: Tool, root: str) -> ToolSpec:
         agent=f"{root}/{tool.name}" if isinstance(tool, AgentTool) else "",
         sandboxed=isinstance(tool, AgentTool) and bool(_strategy_spec(tool.agent).source),
         approval=approval_name(tool),
+        attempts=tool.retry.max_attempts if tool.retry else 1,
+        waits_s=tool.retry.waits.total_seconds() if tool.retry else 0.0,
     )
 
 

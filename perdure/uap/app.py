@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from perdure.errors import InvalidInput, UnknownAgent
 from perdure.uap.agent import Agent
 from perdure.uap.agent_tool import AgentTool
 from perdure.uap.inheritance import deepest, inherit, label_of
 from perdure.uap.strategy_source import check_source
+from perdure.upp.secrets import Secret, check_secrets, declare
 
 
 class App:
     """The agents of one deployment. `perdure worker module:app` serves them."""
 
-    def __init__(self, agents: Sequence[Agent]) -> None:
+    def __init__(self, agents: Sequence[Agent], *, secrets: Mapping[str, Secret] | None = None) -> None:
         """Collect agents, with their sub-agents.
+
+        Args:
+            agents: each with a name of its own.
+            secrets: references, by the names under which tools and middleware ask for them: `context.secret(name)`. A
+                worker starts only if each has a value, and redacts these values in all that it stores, streams and logs.
 
         Raises:
             InvalidInput: an agent without a name, two of one name, or a sub-agent that a run
-                could not find again: it has no name, and neither has its tool; or a strategy of one's own likewise.
+                could not find again: it has no name, and neither has its tool; or a strategy of one's own likewise;
+                or a secret that is no reference.
             UPPError: INVALID_REQUEST if the provider of a model that a sub-agent inherits would refuse its tools.
         """
+        self._secrets = check_secrets(secrets or {})
+        declare(self._secrets)
         self._agents: dict[str, Agent] = {}
         self._found: dict[str, Agent] = {}
         for item in agents:
@@ -37,6 +46,20 @@ class App:
 
     def __len__(self) -> int:
         return len(self._agents)
+
+    @property
+    def secrets(self) -> Mapping[str, Secret]:
+        """The references, by name."""
+        return self._secrets
+
+    def register_secrets(self) -> None:
+        """See that each secret has a value, and redact these values in this process from now on.
+
+        Raises:
+            InvalidInput: one has none, or one that is too plain to be looked for.
+        """
+        for name, item in self._secrets.items():
+            item.register(name)
 
     def serves(self, path: str) -> bool:
         """Whether there is an agent of that name, or a sub-agent of that path."""

@@ -5,6 +5,7 @@ It is for runs in this process; a durable run has its parent in its rows. Source
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from perdure.uap.active_session import SessionRun, current_run
 from perdure.uap.agent_stream import AgentStreamEvent
-from perdure.uap.child_options import check_cost
+from perdure.uap.allowance import Allowance, shorter
 from perdure.uap.ids import new_id
 from perdure.uap.inheritance import check_level, deepest, inherit, label_of
 from perdure.uap.middleware_usage import MiddlewareUsage
@@ -50,6 +51,8 @@ class Lineage:
         top: depth of the run whose stream the sink is.
         error: what the agent's middleware raised when it was told of a sub-agent; the run must fail with it.
         around: what its middleware's own model calls used.
+        deadline: when its time is over, by the monotonic clock; None if it has no limit.
+        timed: what allows it that time.
     """
 
     agent: Agent
@@ -66,9 +69,12 @@ class Lineage:
     top: int = 0
     error: Exception | None = None
     around: MiddlewareUsage = field(default_factory=MiddlewareUsage)
+    deadline: float | None = None
+    timed: Allowance | None = None
     _over: bool = False
     _state: ExecutionState | None = None
     _before: TokenUsage = field(default_factory=empty_usage)
+    _before_step: int = 0
     _children: list[Lineage] = field(default_factory=list["Lineage"])
     _used: UsageByAgent | None = None
 
@@ -91,7 +97,7 @@ class Lineage:
 
     def count(self, state: ExecutionState) -> None:
         """Count what is used from now on in this state."""
-        self._state, self._before = state, state.usage
+        self._state, self._before, self._before_step = state, state.usage, state.step
 
     def usage(self) -> UsageByAgent:
         """What this run and its sub-agents have used so far, by path; the run's own first."""
@@ -117,6 +123,31 @@ class Lineage:
         total = aggregate_usage(self.usage().values())
         return total.cost if total.cycles else Decimal(0)
 
+    def tokens(self) -> int:
+        """The tokens of that."""
+        return aggregate_usage(self.usage().values()).total_tokens
+
+    @property
+    def allowance(self) -> Allowance | None:
+        """What was left of its session's limits when it began; None if it has none, or is not the session's own run."""
+        run = self.session_run
+        return None if run is None or not self._is_outermost else run.allowance
+
+    @property
+    def _is_outermost(self) -> bool:
+        """Whether it is the session's own run, not one that was begun inside it."""
+        return self.parent is None or self.parent.session_run is not self.session_run
+
+    def begin_clock(self) -> None:
+        """Let the run's time begin."""
+        self.timed = shorter(Allowance.by(self.options), self.allowance)
+        if self.timed is not None and self.timed.seconds is not None:
+            self.deadline = time.monotonic() + self.timed.seconds
+
+    def seconds_left(self) -> float | None:
+        """What is left of the run's time; None if it has no limit."""
+        return None if self.deadline is None else self.deadline - time.monotonic()
+
     def check_error(self) -> None:
         """Look whether this run and those that it is part of may go on. Raises what a middleware raised of a sub-agent."""
         for run in (self, *self.up()):
@@ -127,22 +158,31 @@ class Lineage:
         """Look whether this run may take another step on behalf of those that it is part of.
 
         Raises:
-            LimitExceeded: with code "max_cost": it or one of them has spent all it may, sub-agents included.
+            LimitExceeded: with code "max_cost" or "max_total_tokens": it or one of them has spent all it may, sub-agents
+                included.
             Exception: what a middleware raised of a sub-agent.
         """
         self.check_error()
         for run in (self, *self.up()):
-            if run.options.max_cost is not None and (run._children or run.around.by_name):
-                check_cost(run.options.max_cost, run.spent(), run.turn)
+            if run._children or run.around.by_name:
+                run._check_spent()
+
+    def _check_spent(self) -> None:
+        for allowed in (Allowance.by(self.options), self.allowance):
+            if allowed is not None and allowed.cost is not None:
+                allowed.check_cost(self.spent(), self.turn)
+            if allowed is not None and allowed.tokens is not None:
+                allowed.check_tokens(self.tokens(), self.turn)
 
     def end(self) -> None:
         """Say that the run is over: what it used stays, its messages are let go."""
         self._used, self._over = self.usage(), True
+        steps = 0 if self._state is None else self._state.step - self._before_step
         self._state = self.sink = self.context = None
         self._children.clear()
-        is_outermost = self.parent is None or self.parent.session_run is not self.session_run
-        if self.session_run is not None and is_outermost:
+        if self.session_run is not None and self._is_outermost:
             run = self.session_run
+            run.steps += steps
             run.usage_by_agent = sum_by_agent([run.usage_by_agent, self._used])
 
     @property
@@ -195,6 +235,7 @@ def running(agent: Agent, options: RunOptions) -> Generator[Lineage]:
         UPPError: INVALID_REQUEST if the agent is nested too deeply, or has no model and inherits none.
     """
     run = _begin(agent, options)
+    run.begin_clock()
     token = _innermost.set(run)
     try:
         yield run

@@ -6,7 +6,7 @@ Hooks are the user's code: they are called in process or in activities, never in
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ from perdure.uap.spent import Spent
 from perdure.uap.user_call import call_user
 from perdure.upp.messages import Message
 from perdure.upp.provider import BoundLLMModel
+from perdure.upp.secrets import Secret, declared, value_of
 from perdure.upp.tool_use import settle
 from perdure.upp.turn import Turn
 from perdure.upp.usage import TokenUsage
@@ -47,6 +48,7 @@ class MiddlewareContext:
         session: the session, if the run is within one.
         spent: what the run has spent so far; kept by `tell` and `count`.
         used: what of it middleware has spent; kept by `count`.
+        secrets: references, by name; of the App that is served.
     """
 
     agent: Agent
@@ -56,9 +58,18 @@ class MiddlewareContext:
     session: RunSession | None = None
     spent: Spent = field(default_factory=Spent)
     used: MiddlewareUsage = field(default_factory=MiddlewareUsage)
+    secrets: Mapping[str, Secret] = field(default_factory=declared, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.history = list(self.history)
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the App, as it is now; it is redacted in what is kept of the run.
+
+        Raises:
+            InvalidInput: the App names no such secret, or it has no value.
+        """
+        return value_of(self.secrets, name)
 
     def count(self, middleware: str, model: BoundLLMModel, usage: TokenUsage) -> None:
         """Count what a middleware's `before` hook used of a model of its own, as part of what the run uses.

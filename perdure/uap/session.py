@@ -23,6 +23,7 @@ from perdure.uap.persistence import PersistenceAdapter
 from perdure.uap.session_checkpoints import Checkpoint
 from perdure.uap.session_document import SessionDocument, read_session
 from perdure.uap.session_keeping import SessionKeeping
+from perdure.uap.session_limits import SessionLimits
 from perdure.uap.session_options import Interval, SessionOptions
 from perdure.uap.session_place import place_turn
 from perdure.uap.session_stream import CheckpointEvents, is_partial, relay
@@ -220,6 +221,7 @@ def session(
     checkpoint_interval: Interval = "step",
     persistence: PersistenceAdapter | None = None,
     metadata: Mapping[str, Any] | None = None,
+    limits: SessionLimits | None = None,
 ) -> Session:
     """Begin a session, or go on with a stored one. Source: UAP-1.0 section 6.1.
 
@@ -237,6 +239,9 @@ def session(
             is logged and the run goes on. Without one it is kept in memory, and by `save` alone. A durable session is
             kept by the store whether it is saved or not, and puts a copy here after each turn.
         metadata: the user's own data, JSON.
+        limits: what its runs may use together, counted from here on, or for a durable session from its beginning; of one
+            that is stored they are changed to these. A run that reaches one ends as `LimitExceeded`; further ones are
+            refused as `SessionLimitReached`.
 
     Raises:
         InvalidInput: an option that cannot be used; a durable session's agent has no name.
@@ -247,6 +252,7 @@ def session(
         checkpoint_interval=checkpoint_interval,
         persistence=persistence,
         metadata=metadata or {},
+        limits=limits,
     )
     keeper = host.keeper()
     return Session(agent, options) if keeper is None else keeper.open_session(agent, options)

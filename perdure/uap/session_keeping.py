@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -9,6 +10,7 @@ from perdure.errors import InvalidInput
 from perdure.uap.active_session import SessionRun
 from perdure.uap.agent import Agent
 from perdure.uap.session_checkpoints import Checkpoint
+from perdure.uap.session_limits import SessionUsed
 from perdure.uap.session_place import restored_place
 from perdure.uap.session_stream import CheckpointEvents, says_something
 from perdure.uap.session_view import SessionView
@@ -37,11 +39,28 @@ class SessionKeeping(SessionView):
 
     @contextmanager
     def _counted(self, run: SessionRun) -> Generator[None]:
-        """Count what the run uses, however it ends."""
+        """Count what the run uses, however it ends.
+
+        Raises:
+            SessionLimitReached: the session's runs have used all that they may.
+        """
+        self._allow(run)
+        began = time.monotonic()
         try:
             yield
         finally:
             self._usage.add(run.usage_by_agent)
+            self._steps += run.steps
+            self._seconds += time.monotonic() - began
+
+    def _allow(self, run: SessionRun) -> None:
+        """Give the run what is left of the session's limits; one that goes on counts what it had used before itself."""
+        if self._limits is None:
+            return
+        used = SessionUsed.by(self._steps, self._usage.total, self._seconds)
+        self._limits.check(used, self._id)
+        before = used if run.state is None else used.less(run.state.step, run.state.usage)
+        run.allowance = self._limits.left(before)
 
     def _resumable(self) -> Checkpoint:
         checkpoint = self.current_checkpoint

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 from perdure.errors import InvalidInput
 from perdure.uap.persistence import PersistenceAdapter
 from perdure.uap.session_key import checked_session_id
+from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, jsonable
 
 Interval: TypeAlias = Literal["step", "turn"]
@@ -24,6 +25,7 @@ class SessionOptions:
         checkpoint_interval: "step" takes one at every step's end, "turn" one when the turn is in the thread.
         persistence: where the session is saved; by default in memory.
         metadata: the user's own data, JSON.
+        limits: what its runs may use together; None for no limits.
 
     Raises:
         InvalidInput: an option that cannot be used.
@@ -34,6 +36,7 @@ class SessionOptions:
     checkpoint_interval: Interval = "step"
     persistence: PersistenceAdapter | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    limits: SessionLimits | None = None
 
     def __post_init__(self) -> None:
         if self.id is not None:

@@ -42,6 +42,9 @@ class SessionView:
             self._created_at, self._updated_at = document.created_at, document.updated_at
         self._saving = SessionSaving(self._id, self.to_json, options.persistence)
         self._usage = SessionUsage()
+        self._limits = options.limits
+        self._steps: int = 0
+        self._seconds: float = 0.0
 
     @property
     def id(self) -> str:

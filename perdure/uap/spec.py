@@ -42,6 +42,8 @@ class ToolSpec:
         agent: of a sub-agent: its path, the tool names from the root agent's name on, joined by `/`.
         sandboxed: of a sub-agent: its strategy is of the user's own, so its sessions run in the sandboxed twin.
         approval: "human" if a person approves each call, "predicate" if a function of the arguments decides, else "".
+        attempts: how often one call may run its function; each time may take the whole timeout.
+        waits_s: seconds between them, all together at most.
     """
 
     name: str
@@ -51,6 +53,8 @@ class ToolSpec:
     agent: str = ""
     sandboxed: bool = False
     approval: str = ""
+    attempts: int = 1
+    waits_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

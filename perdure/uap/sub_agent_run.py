@@ -27,14 +27,14 @@ async def run_sub_agent(agent: Agent, name: str, task: str, call_id: str) -> Tur
         call_id: of the tool call.
 
     Raises:
-        LimitExceeded: the parent has nothing left to spend.
+        LimitExceeded: the parent has nothing left to spend, or no time.
         UPPError: INVALID_REQUEST if it has no model to inherit, or is nested too deeply.
         Exception: what `Agent.run` raises.
     """
     from perdure.uap.session import Session  # not above: a session has an agent, and that has tools such as this one
 
     parent, run = lineage.current(), current_run()
-    options = RunOptions() if parent is None else child_options(parent.options, parent.spent())
+    options = RunOptions() if parent is None else _allowed(parent)
     with lineage.called_as(name, call_id):
         if run is None:
             return await agent.run(task, options=options)
@@ -43,3 +43,9 @@ async def run_sub_agent(agent: Agent, name: str, task: str, call_id: str) -> Tur
             return await session.run(task, options=options)
         finally:
             run.sub_agent_states[call_id] = session.to_json()
+
+
+def _allowed(parent: lineage.Lineage) -> RunOptions:
+    return child_options(
+        parent.options, parent.spent(), parent.tokens(), seconds=parent.seconds_left(), session=parent.allowance
+    )

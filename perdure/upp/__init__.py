@@ -96,6 +96,7 @@ from perdure.upp.tool_batch import execute_batch
 from perdure.upp.tool_call import ToolCall, ToolExecution, ToolResult
 from perdure.upp.tool_choice import ToolChoice
 from perdure.upp.tool_loop import execute_tool
+from perdure.upp.tool_retry import ToolRetry
 from perdure.upp.tool_use import AfterCallResult, BeforeCallResult, ToolUseStrategy
 from perdure.upp.tools import Tool, ToolContext, ToolEffect, client_tool
 from perdure.upp.turn import Turn
@@ -170,6 +171,7 @@ __all__ = [
     "ToolExecution",
     "ToolResult",
     "ToolResultMessage",
+    "ToolRetry",
     "ToolUseStrategy",
     "Turn",
     "UPPError",

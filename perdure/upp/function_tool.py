@@ -14,6 +14,7 @@ from perdure.errors import InvalidInput
 from perdure.upp.docstring import read_docstring
 from perdure.upp.json_value import JSONObject
 from perdure.upp.signature import Signature, read_signature
+from perdure.upp.tool_retry import ToolRetry
 from perdure.upp.tools import ApprovalHandler, Tool, ToolContext, ToolEffect
 
 P = ParamSpec("P")
@@ -51,6 +52,7 @@ def tool(
     approval: ApprovalHandler | Literal["human"] | None = None,
     approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
+    retry: ToolRetry | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -66,6 +68,7 @@ def tool(
     approval: ApprovalHandler | Literal["human"] | None = None,
     approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
+    retry: ToolRetry | None = None,
 ) -> Any:
     """Makes a tool from a typed function, sync or async; used with or without arguments.
 
@@ -85,6 +88,7 @@ def tool(
             sync or async, that returns True (run it), False (do not) or "human" (a person decides).
         approval_timeout: how long a person's approval is waited for; None means for ever.
         metadata: one object per provider name.
+        retry: when the function is called again after it has raised; only with effect "none" or "idempotent".
 
     Raises:
         InvalidInput: the function or an option cannot be used; the message says why.
@@ -106,6 +110,7 @@ def tool(
             timeout=_to_timedelta(timeout),
             sequential=sequential,
             takes_context=True,
+            retry=retry,
             function=target,
         )
 

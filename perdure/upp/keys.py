@@ -14,6 +14,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from perdure.errors import InvalidInput
 from perdure.upp.errors import ErrorCode, UPPError
+from perdure.upp.redaction import known_secrets
+from perdure.upp.secrets import Secret
 
 _SHOWN = 4
 _TOO_SHORT_TO_SHOW = 8
@@ -87,15 +89,17 @@ async def resolve_key(given: APIKey | None, variables: Sequence[str], provider: 
     """Returns the key of one request, or None if there is none anywhere.
 
     Args:
-        given: the configuration's key; it goes before the environment.
+        given: the configuration's key, perhaps a `secret("env:...")`; it goes before the environment.
         variables: the environment variables that may hold the key, the first that is set wins.
         provider: named in errors.
 
     Raises:
         UPPError: AUTHENTICATION_FAILED if the key cannot be had or cannot stand in an HTTP header.
     """
+    name = f"{provider}-key"
     if given is None:
-        given = next((os.environ[name] for name in variables if os.environ.get(name)), None)
+        name = next((name for name in variables if os.environ.get(name)), name)
+        given = os.environ.get(name)
     if given is None:
         return None
     key = await _get(given, provider)
@@ -105,6 +109,7 @@ async def resolve_key(given: APIKey | None, variables: Sequence[str], provider: 
             ErrorCode.AUTHENTICATION_FAILED,
             provider,
         )
+    known_secrets.learn(name, key)
     return key
 
 
@@ -135,11 +140,17 @@ async def _get(given: APIKey, provider: str) -> object:
         return await value if inspect.isawaitable(value) else value
     except UPPError:
         raise
+    except InvalidInput as error:
+        if not isinstance(given, Secret):
+            raise _not_had(error, provider) from None
+        raise UPPError(f"no API key: {error}", ErrorCode.AUTHENTICATION_FAILED, provider) from None
     except Exception as error:  # noqa: BLE001  # anything that a secret manager raises
-        # The cause is not kept: what a secret manager writes into its errors may be the secret.
-        raise UPPError(
-            f"the API key could not be had: {type(error).__name__}", ErrorCode.AUTHENTICATION_FAILED, provider
-        ) from None
+        raise _not_had(error, provider) from None
+
+
+def _not_had(error: Exception, provider: str) -> UPPError:
+    """The cause is not kept: what a secret manager writes into its errors may be the secret."""
+    return UPPError(f"the API key could not be had: {type(error).__name__}", ErrorCode.AUTHENTICATION_FAILED, provider)
 
 
 def _not_empty(keys: list[str]) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from perdure.errors import InvalidInput
 from perdure.upp.keys import APIKey
 from perdure.upp.retry import RetryStrategy
+from perdure.upp.secrets import Secret
+
+V = TypeVar("V")
 
 DEFAULT_TIMEOUT = timedelta(seconds=120)
 DEFAULT_RETRY_AFTER_MAX = timedelta(hours=1)
@@ -29,8 +32,8 @@ class ProviderConfig:
     """What one application tells a provider's adapter. Nothing of it is ever stored, logged or put into an error.
 
     Attributes:
-        api_key: the key, a function that returns it (it may be async), or a KeyStrategy; asked at each request. By
-            default the provider's environment variable.
+        api_key: the key, a reference to it (`secret("env:...")`), a function that returns it (it may be async), or a
+            KeyStrategy; asked at each request. By default the provider's environment variable.
         base_url: where the provider is, with or without the endpoint's path. HTTP clients log addresses, so a key
             belongs into `api_key` or `headers`, not behind a question mark.
         timeout: longest wait for the connection and for each next bytes of an answer; of an answer that is not
@@ -38,7 +41,7 @@ class ProviderConfig:
         transport: sends the requests in place of the shared HTTP client.
         api_version: the vendor's version header, where it has one.
         retry: what to try again, and when; by default nothing in process. A durable run has its own default.
-        headers: sent with each request; they win over the adapter's own.
+        headers: sent with each request; they win over the adapter's own. A value may be a reference to a secret.
         retry_after_max: the longest wait that a server may ask for; by default one hour.
 
     Raises:
@@ -51,7 +54,7 @@ class ProviderConfig:
     transport: Transport | None = None
     api_version: str | None = None
     retry: RetryStrategy | None = None
-    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    headers: Mapping[str, str] | Mapping[str, str | Secret] | None = field(default=None, repr=False)
     retry_after_max: timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -72,9 +75,9 @@ class ProviderConfig:
         return ProviderConfig(**both)
 
 
-def join_headers(*headers: Mapping[str, str]) -> dict[str, str]:
+def join_headers(*headers: Mapping[str, V]) -> dict[str, V]:
     """Returns all headers; a later one takes the place of an earlier one of the same name, in whatever case."""
-    joined: dict[str, tuple[str, str]] = {}
+    joined: dict[str, tuple[str, V]] = {}
     for group in headers:
         joined.update({name.lower(): (name, value) for name, value in group.items()})
     return dict(joined.values())

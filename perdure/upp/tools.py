@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias, cast
@@ -12,6 +12,8 @@ from typing import Final, Literal, TypeAlias, cast
 from perdure.errors import InvalidInput
 from perdure.upp.json_schema import check_schema
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
+from perdure.upp.secrets import Secret, declared, value_of
+from perdure.upp.tool_retry import ToolRetry
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What every provider accepts as a tool's name."""
@@ -47,12 +49,22 @@ class ToolContext:
     Attributes:
         call_id: the tool call's id.
         idempotency_key: the same for every attempt of this call, and of no other call.
-        attempt: 1 for the first.
+        attempt: 1 for the first, also of those that the tool's `retry` makes.
+        secrets: references, by name; of the App that is served.
     """
 
     call_id: str
     idempotency_key: str
     attempt: int
+    secrets: Mapping[str, Secret] = field(default_factory=declared, repr=False, compare=False)
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the App, as it is now; it is redacted in what the tool returns or raises.
+
+        Raises:
+            InvalidInput: the App names no such secret, or it has no value.
+        """
+        return value_of(self.secrets, name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +88,14 @@ class Tool:
         takes_context: whether `run` takes a ToolContext.
         approval_timeout: how long a person's approval is waited for; then the model is told that there was none. None
             means for ever.
+        retry: when `run` is called again after it has raised; only for a tool whose effect says that it may. The model
+            is told of the last failure.
 
     Raises:
-        InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect, the approval or a timeout cannot be
-            used.
+        InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect, the approval, the retry or a
+            timeout cannot be used.
 
-    Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential and takes_context are Perdure's.
+    Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential, takes_context and retry are Perdure's.
     """
 
     name: str
@@ -95,6 +109,7 @@ class Tool:
     sequential: bool = False
     takes_context: bool = False
     approval_timeout: timedelta | None = None
+    retry: ToolRetry | None = None
 
     def __post_init__(self) -> None:
         if TOOL_NAME.fullmatch(self.name) is None:
@@ -106,10 +121,11 @@ class Tool:
             if timeout is not None and not _is_positive(timeout):
                 raise InvalidInput(f"tool '{self.name}': {name} {timeout!r} must be a timedelta above zero")
         self._check_approval()
+        self._check_retry()
         if self.parameters.get("type") != "object":
             raise InvalidInput(f"tool '{self.name}': parameters must be a JSON Schema of type 'object'")
-        for field in ("parameters", "metadata"):
-            object.__setattr__(self, field, self._to_json(field))
+        for name in ("parameters", "metadata"):
+            object.__setattr__(self, name, self._to_json(name))
         check_schema(self.parameters, f"tool '{self.name}'")
 
     def _check_approval(self) -> None:
@@ -123,12 +139,25 @@ class Tool:
         if self.run is None and self.approval is not None:
             raise InvalidInput(f"tool '{self.name}' is run by the client, which may ask a person; leave approval out")
 
-    def _to_json(self, field: str) -> JSONValue:
+    def _check_retry(self) -> None:
+        if self.retry is None:
+            return
+        if not isinstance(cast(object, self.retry), ToolRetry):
+            raise InvalidInput(f"tool '{self.name}': retry {self.retry!r} must be a ToolRetry")
+        if self.run is None:
+            raise InvalidInput(f"tool '{self.name}' is run by the client, which may try again; leave retry out")
+        if self.effect not in (ToolEffect.NONE, ToolEffect.IDEMPOTENT):
+            raise InvalidInput(
+                f"tool '{self.name}': retry needs effect 'none' or 'idempotent', not '{self.effect}': "
+                "a call that has failed may have had its effect"
+            )
+
+    def _to_json(self, name: str) -> JSONValue:
         """Returns a copy of a field; it is sent to providers, so it must be JSON from the start."""
         try:
-            return jsonable(getattr(self, field))
+            return jsonable(getattr(self, name))
         except TypeError as error:
-            raise InvalidInput(f"tool '{self.name}': {field} must be JSON: {error}") from error
+            raise InvalidInput(f"tool '{self.name}': {name} must be JSON: {error}") from error
 
 
 def _is_positive(timeout: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import (
@@ -28,7 +29,7 @@ from perdure.activities.begin_run import BeginRun
 from perdure.activities.border import to_application_error
 from perdure.activities.call_tool import CallTool
 from perdure.activities.call_user import CallUser
-from perdure.activities.convert import data_converter
+from perdure.activities.convert import PerdurePayloadConverter, data_converter
 from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
 from perdure.activities.keep_turn import KeepTurn
@@ -36,8 +37,9 @@ from perdure.activities.read_history import ReadHistory
 from perdure.activities.record import Record
 from perdure.activities.services import Services
 from perdure.activities.take_steers import TakeSteers
-from perdure.errors import PerdureError, ServerError, UnknownAgent
+from perdure.errors import KeyMissing, PerdureError, ServerError, UnknownAgent
 from perdure.store.database import is_away
+from perdure.worker.versioning import Versioning
 from perdure.workflows.sandboxed import SandboxedSessionWorkflow
 from perdure.workflows.session import SessionWorkflow
 
@@ -58,6 +60,8 @@ class _Border(ActivityInboundInterceptor):
 
 def _may_succeed(error: Exception) -> bool:
     """Whether the same call may succeed later: the store was away, or another worker of the queue serves the agent."""
+    if isinstance(error, KeyMissing):  # another worker has the key, or the next deploy of this one
+        return True
     return is_away(error) or (isinstance(error, UnknownAgent) and not activity.info().is_local)
 
 
@@ -69,16 +73,25 @@ class BorderInterceptor(Interceptor):
         return _Border(next)
 
 
-def perdure_plugin() -> SimplePlugin:
-    """What every client and worker of Perdure has in common."""
+def perdure_plugin(converter: DataConverter = data_converter) -> SimplePlugin:
+    """What every client and worker of Perdure has in common.
+
+    Args:
+        converter: of payloads; with keys or a database that of `perdure.runtime.converter`.
+    """
     return SimplePlugin(
         "perdure",
-        data_converter=data_converter,
+        data_converter=converter,
         workflow_failure_exception_types=[PerdureError],
         interceptors=[BorderInterceptor()],
         workflows=list(WORKFLOWS),
         workflow_runner=SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_all_modules()),
     )
+
+
+_UNVERSIONED = WorkerDeploymentConfig(  # said outright: by default the client hashes every loaded module
+    version=WorkerDeploymentVersion("perdure", version("perdure")), use_worker_versioning=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +102,34 @@ class WorkerOptions:
     max_concurrent_workflow_tasks: int = 20
     max_cached_workflows: int = 1000
     shutdown_grace: timedelta = timedelta(seconds=5)
+    max_concurrent_activities: int | None = None
+    max_task_queue_activities_per_second: float | None = None
+    versioning: Versioning | None = None
+    interceptors: Sequence[Interceptor] = ()
 
 
 def build_worker(client: Client, services: Services, options: WorkerOptions) -> Worker:
     """A worker of the app in `services`; `client` must have been connected with `perdure_plugin()`.
 
     Raises:
-        ServerError: this version does not serve every activity that its workflows schedule.
+        ServerError: this version does not serve every activity that its workflows schedule, or the client has a payload
+            converter that reads nothing of what others wrote.
     """
+    payloads = client.data_converter.payload_converter_class
+    if payloads is not PerdurePayloadConverter:
+        raise ServerError(
+            f"this worker's client has the payload converter {payloads.__name__}, which cannot read what sessions hold; "
+            "connect it with plugins=[perdure_plugin()]"
+        )
     return Worker(
         client,
         task_queue=options.task_queue,
-        deployment_config=WorkerDeploymentConfig(  # said outright: by default the client hashes every loaded module
-            version=WorkerDeploymentVersion("perdure", version("perdure")), use_worker_versioning=False
-        ),
+        deployment_config=options.versioning.config if options.versioning else _UNVERSIONED,
+        interceptors=options.interceptors,
         activities=list(_activities(services).values()),
         max_concurrent_workflow_tasks=options.max_concurrent_workflow_tasks,
+        max_concurrent_activities=options.max_concurrent_activities,
+        max_task_queue_activities_per_second=options.max_task_queue_activities_per_second,
         max_cached_workflows=options.max_cached_workflows,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=0.5),
         max_heartbeat_throttle_interval=timedelta(seconds=1),

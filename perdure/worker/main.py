@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 
 from perdure.activities.contracts import SANDBOXED_SESSION, SESSION
 from perdure.activities.convert import converter
@@ -20,16 +20,23 @@ from perdure.config import Settings
 from perdure.errors import InvalidInput, ServerUnavailable
 from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses
+from perdure.runtime.converter import converter_for
+from perdure.runtime.reconciler import Reconciler
 from perdure.runtime.sweep import Sweep
+from perdure.runtime.telemetry import Telemetry, start_telemetry
 from perdure.runtime.temporal import connect_temporal
 from perdure.store.agents import AgentRow, register_agents
 from perdure.store.database import Database
+from perdure.store.encryption_keys import check_keys
 from perdure.store.events import Announcer
 from perdure.store.messages import MessageCache
 from perdure.uap.app import App
 from perdure.uap.spec import Limits
+from perdure.upp.redaction import known_secrets
 from perdure.worker.build import WorkerOptions, build_worker, perdure_plugin
 from perdure.worker.deadline import leave_after
+from perdure.worker.registered import register_secrets
+from perdure.worker.versioning import standing, versioning_of
 
 logger = logging.getLogger(__name__)
 
@@ -46,24 +53,29 @@ async def serve(app: App, settings: Settings, addresses: ServerAddresses) -> int
         The process's exit code.
 
     Raises:
-        InvalidInput: the app has no agents.
+        InvalidInput: the app has no agents, or one of its secrets has no value that can be redacted.
         SchemaOutdated: the database needs `perdure migrate`.
+        KeyMissing: the database holds what this process cannot open.
     """
     if not len(app):
         raise InvalidInput("the app has no agents; App(agents=[...]) needs at least one")
+    register_secrets(settings, addresses.database_url, app)
+    telemetry = start_telemetry("perdure-worker") if settings.otel else None
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    database = Database(addresses.database_url)
+    database = Database(addresses.database_url, keyring=addresses.keyring)
     connecting = asyncio.create_task(_connect(addresses, settings, database))
     if not await _first(connecting, stop):
         return 0
-    async with _serving(connecting.result(), database, app, settings) as worker:
+    async with _serving(connecting.result(), database, app, settings, telemetry) as worker:
         _say(f"worker ready: {', '.join(str(agent.name) for agent in app)}")
         await stop.wait()
         logger.info("worker.stopping")
         leave_after(settings.shutdown_grace + _BEYOND_GRACE)
         await worker.shutdown()
+    if telemetry is not None:
+        await telemetry.close()
     await database.close()
     return 0
 
@@ -85,7 +97,9 @@ async def _connect(addresses: ServerAddresses, settings: Settings, database: Dat
     while True:
         try:
             await check_schema(database)
-            return await connect_temporal(addresses.temporal, settings.temporal_namespace, plugins=[perdure_plugin()])
+            await check_keys(database)
+            plugin = perdure_plugin(converter_for(database.keyring, database))
+            return await connect_temporal(addresses.temporal, settings.temporal_namespace, plugins=[plugin])
         except ServerUnavailable as error:
             if str(error) != said:
                 said = str(error)
@@ -94,7 +108,9 @@ async def _connect(addresses: ServerAddresses, settings: Settings, database: Dat
 
 
 @asynccontextmanager
-async def _serving(client: Client, database: Database, app: App, settings: Settings) -> AsyncGenerator[Worker, None]:
+async def _serving(
+    client: Client, database: Database, app: App, settings: Settings, telemetry: Telemetry | None
+) -> AsyncGenerator[Worker, None]:
     limits = Limits(continue_as_new_events=settings.continue_as_new_events)
     services = Services(
         database=database,
@@ -103,7 +119,9 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
         app=app,
         limits=limits,
         prices=settings.prices,
+        shared=settings.limits,
     )
+    versioning = versioning_of(settings)
     worker = build_worker(
         client,
         services,
@@ -112,6 +130,10 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
             max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks,
             max_cached_workflows=settings.max_cached_workflows,
             shutdown_grace=settings.shutdown_grace,
+            max_concurrent_activities=settings.max_concurrent_activities,
+            max_task_queue_activities_per_second=settings.max_task_queue_activities_per_second,
+            versioning=versioning,
+            interceptors=_tracing(telemetry, services),
         ),
     )
     rows = [
@@ -120,18 +142,31 @@ async def _serving(client: Client, database: Database, app: App, settings: Setti
             agent.id,
             SANDBOXED_SESSION if agent.spec().strategy.source else SESSION,
             settings.task_queue,
-            converter.unstructure(agent.spec(limits, settings.prices)),
+            known_secrets.json(converter.unstructure(agent.spec(limits, settings.prices))),
         )
         for agent in app
     ]
     await register_agents(database, settings.tenant, rows)
     sweep = asyncio.create_task(Sweep(client, database, fold_after=settings.fold_after).run(), name="sweep")
+    reconciler = asyncio.create_task(Reconciler(client, database).run(), name="reconciler")
     async with worker:
         try:
+            if versioning is not None:
+                _say(await standing(client, versioning))
             yield worker
         finally:
             sweep.cancel()
+            reconciler.cancel()
             await services.announcer.close()
+
+
+def _tracing(telemetry: Telemetry | None, services: Services) -> list[Interceptor]:
+    """What makes spans; imported only where they are sent, for OpenTelemetry is an extra."""
+    if telemetry is None:
+        return []
+    from perdure.worker.tracing import TracingInterceptor
+
+    return [TracingInterceptor(telemetry, services)]
 
 
 def _say(line: str) -> None:

@@ -33,6 +33,7 @@ from perdure.activities.contracts import (
     TakeSteersResult,
 )
 from perdure.uap.session_key import SessionKey
+from perdure.uap.spec import ToolSpec
 
 T = TypeVar("T")
 
@@ -52,9 +53,15 @@ def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.Activit
     return _start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=timeout_s) + _MARGIN)
 
 
-def start_call_tool(call: CallToolInput) -> workflow.ActivityHandle[CallToolResult]:
-    """Schedule a tool call; its own timeout is kept inside the activity, which then stores an error result."""
-    return _start(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=call.timeout_s) + _MARGIN)
+def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.ActivityHandle[CallToolResult]:
+    """Schedule a tool call; its own timeout is kept inside the activity, which then stores an error result.
+
+    Args:
+        call: the call.
+        spec: of its tool, if there is one: one that is tried again may take that much longer.
+    """
+    seconds = call.timeout_s if spec is None else call.timeout_s * spec.attempts + spec.waits_s
+    return _start(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=seconds) + _MARGIN)
 
 
 def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
@@ -123,6 +130,7 @@ def _start(name: str, call: object, result: type[T], timeout: timedelta) -> work
         heartbeat_timeout=_HEARTBEAT,
         retry_policy=_RETRY,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        priority=workflow.info().priority,  # the tenant's; the server would add it, but not to what starts eagerly
     )
 
 

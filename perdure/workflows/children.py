@@ -81,7 +81,9 @@ class ChildCalls:
         """The options of a sub-agent's run, and why it may not begin."""
         run = self._run
         try:
-            return child_options(run.options, run.spent().cost), None
+            spent = run.spent()
+            left, session = run.clock.left_s, run.allowance
+            return child_options(run.options, spent.cost, spent.total_tokens, seconds=left, session=session), None
         except LimitExceeded as error:
             return run.options, error
 

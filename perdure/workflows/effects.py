@@ -11,6 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 from perdure.activities.contracts import CallUserResult, Progress, RunFrame, SessionInput
+from perdure.uap.allowance import Allowance
 from perdure.uap.checkpoint import CheckpointRecord
 from perdure.uap.hooks import Hook
 from perdure.uap.ids import checkpoint_id
@@ -28,6 +29,7 @@ from perdure.workflows.model_calls import ModelCalls
 from perdure.workflows.outbox import Outbox
 from perdure.workflows.own_calls import OwnCalls
 from perdure.workflows.parking import Gate, Parking
+from perdure.workflows.run_clock import RunClock
 from perdure.workflows.signals import SignalBox
 from perdure.workflows.steering import Steering
 from perdure.workflows.step import Step, record_json, totals
@@ -90,6 +92,16 @@ class TemporalEffects:
         return self._run.frame
 
     @property
+    def allowance(self) -> Allowance | None:
+        """What was left of its session's limits when the run began; None if it has none."""
+        return self._run.allowance
+
+    @property
+    def clock(self) -> RunClock:
+        """The time that the run takes."""
+        return self._run.clock
+
+    @property
     def started(self) -> list[int]:
         """Tool calls of the step in hand that were started."""
         return self._run.started
@@ -130,7 +142,7 @@ class TemporalEffects:
     async def start_step(self) -> int:
         """See `Effects.start_step`. Its event rides on the next activity."""
         run = self._run
-        check_next_step(run.options, run.state, self.frame.run, run.used())
+        check_next_step(run.options, run.state, self.frame.run, run.used(), run.allowance)
         run.parking.check_cancelled()
         await self._user.tell("step_start", run.state.step + 1)
         run.state.step += 1

@@ -13,6 +13,7 @@ from temporalio.exceptions import ActivityError
 from perdure.activities.border import from_failure
 from perdure.activities.contracts import Progress, RunFrame, SessionInput
 from perdure.errors import SessionGone
+from perdure.uap.allowance import Allowance, shorter
 from perdure.uap.options import RunOptions
 from perdure.uap.plan_steps import PlanStep
 from perdure.uap.recorded_usage import join_usage, total_usage
@@ -23,6 +24,7 @@ from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 from perdure.workflows.open_child import OpenChild
 from perdure.workflows.outbox import Outbox
 from perdure.workflows.parking import Parking
+from perdure.workflows.run_clock import RunClock
 from perdure.workflows.step import Step, totals
 
 T = TypeVar("T")
@@ -35,6 +37,8 @@ class RunInHand:
         start: the session.
         frame: what stays the same for the run, from when its middleware was entered.
         options: of its submit.
+        allowance: what was left of its session's limits when it began; None if it has none.
+        clock: the time that it takes.
         outbox: takes records.
         parking: holds and parks.
         state: the strategy's.
@@ -64,6 +68,9 @@ class RunInHand:
         self.start = start
         self.frame = frame
         self.options = RunOptions.from_json(frame.options)
+        self.allowance = Allowance.from_json(frame.session) if frame.session else None
+        timed = shorter(Allowance.by(self.options), self.allowance)
+        self.clock = RunClock(timed, lambda: parking.reason is not None, elapsed_s=frame.elapsed_s)
         self.outbox = outbox
         self.parking = parking
         self.begun = begun

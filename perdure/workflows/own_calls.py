@@ -142,7 +142,7 @@ class OwnCalls:
     async def open_step(self, number: int) -> None:
         """See `OwnEffects.open_step`. Its event rides on the next activity."""
         run = self._run
-        check_next_step(run.options, run.state, run.frame.run, run.used())
+        check_next_step(run.options, run.state, run.frame.run, run.used(), run.allowance)
         run.parking.check_cancelled()
         if self._resumable and self._at_boundary:
             await self._leave()

@@ -163,7 +163,8 @@ class SessionWorkflow:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
         status, error = await outcome_of(effects.enter())
         if status == "completed":
-            status, error = await outcome_of(self._strategy(effects.frame, effects, parking))
+            work = self._strategy(effects.frame, effects, parking)
+            status, error = await outcome_of(effects.clock.within(work, effects.frame.run, effects.cancel_all))
             if status == "failed" and not self.cancelled:
                 status, error = await outcome_of(self._on_error(effects, error or {}))
         if effects.entered and status != "cancelled" and not self.cancelled:
@@ -174,7 +175,7 @@ class SessionWorkflow:
 
     async def _strategy(self, frame: RunFrame, effects: TemporalEffects, parking: Parking) -> dict[str, Any] | None:
         if not effects.state.done:  # else taken over between its last step and its end
-            check_start(RunOptions.from_json(frame.options), frame.spec)
+            check_start(RunOptions.from_json(frame.options), frame.spec, effects.allowance)
             await parking.resume_carried()
             strategy = strategies.build(frame.spec.strategy, self.own_strategy(frame.spec.strategy))
             if effects.state.step == 0 or not await effects.is_over():
@@ -203,8 +204,9 @@ class SessionWorkflow:
 
     @property
     def cancelled(self) -> bool:
-        """See `Gate.cancelled`. One flag, set by a signal or by Temporal's own cancellation."""
-        return self._controls.cancel_asked or workflow.cancellation_reason() is not None
+        """See `Gate.cancelled`: by a signal, by Temporal's own cancellation, or because the run's time is over."""
+        over = self._effects is not None and self._effects.clock.is_over
+        return over or self._controls.cancel_asked or workflow.cancellation_reason() is not None
 
     @property
     def busy(self) -> bool:
@@ -242,7 +244,9 @@ class SessionWorkflow:
             paused=self._controls.paused,
             seen=self._signals.seen,
             answered=self._signals.answered,
-            frame=dataclasses.replace(effects.frame, adopted=in_hand or effects.starts_over),
+            frame=dataclasses.replace(
+                effects.frame, adopted=in_hand or effects.starts_over, elapsed_s=effects.clock.elapsed_s
+            ),
             progress=effects.boundary,
             started=effects.started if in_hand else None,
             parked=self._parking.details if self._parking else [],

@@ -14,6 +14,7 @@ from perdure.errors import OutcomeUnknown
 from perdure.uap.checkpoint import MessageMark
 from perdure.uap.hooks import Hook
 from perdure.uap.ids import child_session_id, wait_id
+from perdure.uap.spec import ToolSpec
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
 from perdure.upp.tool_batch import execute_batch
@@ -60,7 +61,7 @@ class ToolCalls:
         """Call the tools of the run's agent, and its hooks through `user`."""
         self._run = run
         self._user = user
-        self._children = ChildCalls(run, self._ask)
+        self._children = ChildCalls(run, lambda request: self._ask(request, None))
 
     async def call_tools(self, message: AssistantMessage, *, hooks: bool = False) -> ToolResultMessage:
         """See `Effects.call_tools`."""
@@ -120,7 +121,7 @@ class ToolCalls:
         if spec is not None and spec.agent:
             batch.children.append(child_session_id(request.message, index))
             return await self._children.call(request, spec, call.tool_call_id)
-        result = await self._run_call(request)
+        result = await self._run_call(request, spec)
         pause = _FIRST_PAUSE
         while result.kind in ("parked", "elsewhere"):
             if result.kind == "parked":
@@ -132,7 +133,7 @@ class ToolCalls:
                 await run.parking.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             batch.check()
-            result = await self._run_call(request)
+            result = await self._run_call(request, spec)
         return result
 
     def _cancel_children(self, sessions: list[str]) -> None:
@@ -151,18 +152,18 @@ class ToolCalls:
             return "client"
         return spec.effect if spec else "none"
 
-    async def _run_call(self, request: CallToolInput) -> CallToolResult:
+    async def _run_call(self, request: CallToolInput, spec: ToolSpec | None) -> CallToolResult:
         await self._run.parking.hold()
         self._run.started.append(self._run.step.call_place(request.index))
-        result = await self._ask(request)
+        result = await self._ask(request, spec)
         self._run.parking.check_cancelled()
         return result
 
-    async def _ask(self, request: CallToolInput) -> CallToolResult:
+    async def _ask(self, request: CallToolInput, spec: ToolSpec | None) -> CallToolResult:
         run = self._run
         request = dataclasses.replace(request, pending=run.outbox.take())
         told: JSONObject = {"kind": "tool", "step": request.step, "index": request.index}
-        result = await run.finish(calls.start_call_tool(request), request.pending, told)
+        result = await run.finish(calls.start_call_tool(request, spec), request.pending, told)
         if result.kind in ("parked", "elsewhere"):
             run.outbox.put_back(request.pending)
         run.check_kind(result.kind)

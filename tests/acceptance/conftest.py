@@ -21,7 +21,7 @@ import os
 from pathlib import Path
 
 from perdure import App, agent
-from perdure.upp import tool
+from perdure.upp import client_tool, tool
 from perdure.upp.providers.scripted import call, scripted
 
 TEXT = "The sum of one and two is three."
@@ -43,6 +43,12 @@ async def open_ticket(title: str) -> str:
     os._exit(9)
 
 
+@tool(approval="human")
+def pay(amount: int) -> str:
+    """Pay; a person is asked first."""
+    return f"paid {amount}"
+
+
 @tool(effect="none")
 async def sleep() -> str:
     """Sleep for a minute."""
@@ -50,11 +56,16 @@ async def sleep() -> str:
     return "slept"
 
 
+pick = client_tool("pick", "Have the user pick one.", {"type": "object", "properties": {"of": {"type": "string"}}})
+
 app = App(
     agents=[
-        agent(name="calc", model=scripted([call("add", a=1, b=2), TEXT], chunk_size=4, chunk_delay=0.03), tools=[add]),
+        agent(name="calc", model=scripted([call("add", a=1, b=2), *[TEXT] * 4], chunk_size=4, chunk_delay=0.03), tools=[add]),
         agent(name="slow", model=scripted([TEXT] * 9, chunk_size=4, chunk_delay=0.2)),
         agent(name="clerk", model=scripted([call("open_ticket", title="x"), "Done."]), tools=[open_ticket]),
+        agent(name="payer", model=scripted([call("pay", amount=20), "Paid."]), tools=[pay]),
+        agent(name="buyer", model=scripted([[call("pay", amount=1), call("pay", amount=2)], "Bought."]), tools=[pay]),
+        agent(name="chooser", model=scripted([call("pick", of="colours"), "Chosen."]), tools=[pick]),
         agent(name="sleeper", model=scripted([call("sleep"), "Awake."]), tools=[sleep]),
     ]
 )

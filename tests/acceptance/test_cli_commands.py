@@ -18,7 +18,7 @@ def test_the_version_is_the_packages(elsewhere: Terminal) -> None:
 def test_help_names_every_command_and_exit_code(elsewhere: Terminal) -> None:
     """`perdure --help` tells the commands and what their exit codes mean."""
     shown = elsewhere("--help").out
-    for word in ("dev", "run", "sessions", "runs", "waits", "worker", "migrate", "doctor", "demo"):
+    for word in ("dev", "run", "sessions", "runs", "waits", "worker", "migrate", "deploy", "replay", "doctor", "demo"):
         assert f"│ {word} " in shown
     for line in ("0 done", "1 the run failed", "3 a server", "4 the run was cancelled", "130 interrupted"):
         assert f" {line}" in shown

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from temporalio.client import Client
 
+from perdure.runtime.checks.examination import NAMES
 from tests.acceptance.terminal import Terminal
 
 
@@ -37,9 +38,9 @@ def test_all_is_well(perdure: Terminal) -> None:
     """With servers, schema, agents and a worker in place the exit code is 0, and each check says what it saw."""
     document = perdure("doctor", "--json").json
     assert document["ok"] is True
-    names = ["postgresql", "temporal", "stuck", "agents", "indexes", "waits", "workers", "executions"]
+    names = ["postgresql", "temporal", *NAMES]
     assert [check["name"] for check in document["checks"]] == names
-    assert "calc on perdure" in str(document["checks"][3]["found"])
+    assert "calc on perdure" in str(document["checks"][names.index("agents")]["found"])
     assert perdure("doctor").out.count("ok  ") == len(names)
 
 
@@ -63,7 +64,8 @@ async def test_what_is_wrong_is_found(perdure: Terminal, harm: str, cure: str, c
     await sql(perdure.folder, harm)
     try:
         sick = await asyncio.to_thread(perdure, "doctor", "--json", code=1)
-        assert wrong(sick.json) == {check: [found]}
+        assert list(wrong(sick.json)) == [check]
+        assert found in wrong(sick.json)[check][0]
         assert found in (await asyncio.to_thread(perdure, "doctor", code=1)).out
     finally:
         await sql(perdure.folder, cure)
@@ -81,6 +83,28 @@ async def test_a_run_that_lost_its_execution_is_found(perdure: Terminal) -> None
     assert (check, session in found[0]) == ("executions", True)
     await asyncio.to_thread(perdure, "sessions", "cancel", session)
     assert await asyncio.to_thread(run.wait) == 4
+
+
+def test_a_repair_says_what_it_did(perdure: Terminal) -> None:
+    """A look changes nothing and exits with 1; a repair mends and exits with 0; then all is well. A tenant's is its own."""
+    done = perdure("run", "slow", "Go.", "--json").json
+    session, run = done["session"], done["run"]
+    hold = f"update perdure.session_heads set active_run = '{run}' where session_id = '{session}'"
+    asyncio.run(sql(perdure.folder, hold))
+    for _ in range(2):
+        sick = perdure("doctor", "--only", "heads", "--json", code=1).json
+        (check,) = [check for check in sick["checks"] if check["name"] == "heads"]
+        assert (sick["repair"], check["count"], check["repaired"]) == (False, 2, 0)
+        assert {finding["session"] for finding in check["findings"]} == {session}
+        assert f"run {run}, which is completed, still counts as active" in check["found"][0]
+    assert perdure("doctor", "--only", "heads", "--tenant", "another", "--repair").out.count("WRONG") == 0
+    mended = perdure("doctor", "--only", "heads", "--repair", "--json").json
+    (check,) = [check for check in mended["checks"] if check["name"] == "heads"]
+    assert (mended["ok"], check["ok"], check["count"], check["repaired"]) == (True, True, 2, 2)
+    assert [finding["outcome"] for finding in check["findings"]] == ["repaired", "it is there no more"]
+    assert perdure("doctor", "--json").json["ok"] is True
+    assert perdure("run", "slow", "Again.", "--session", session, "--json").json["status"] == "completed"
+    perdure("doctor", "--only", "nothing", code=2).check_error("it must be one of drift, indexes")
 
 
 def test_an_index_is_made_again(perdure: Terminal) -> None:

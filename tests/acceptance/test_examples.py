@@ -67,6 +67,23 @@ SHOWS = {
         server.py
         2 checkpoints
     """,
+    "stage_store": """
+        browse: Look at what there is.
+        tasks: search_products
+        needs: nothing
+        leads to: cart
+        checkout: Pay what is in the cart.
+        needs: cart.items, user.email
+        leads to: cart, done
+        leads to: nothing, it is the end
+    """,
+    "approval_stages": """
+        review: A person decides. The call waits for that, for a week at most.
+        tasks: decide
+        needs: request
+        leads to: draft, purchase
+        needs: approved
+    """,
 }
 """What each prints, in this order; more may stand between and after."""
 

@@ -41,7 +41,7 @@ class ApiProcess:
     @property
     def url(self) -> str:
         """Where it is; once it is ready."""
-        found = re.search(r"API ready: (http://\S+)/api", self.said)
+        found = re.search(r"API ready: (https?://\S+)/api", self.said)
         assert found, self.said
         return found[1]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
 from perdure.uap.ids import new_id
 from perdure.uap.session_key import SessionKey
@@ -42,7 +43,7 @@ def steady_worker(stack: Stack) -> Iterator[WorkerProcess]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(stack: Stack) -> AsyncGenerator[Database]:
     """Connections that no worker uses; each test of the store has a tenant and a session of its own."""
-    opened = Database(stack.addresses.database_url, pool_size=CONNECTIONS)
+    opened = Database(stack.addresses.database_url, pool_size=CONNECTIONS, keyring=find_keyring())
     yield opened
     await opened.close()
 
@@ -56,7 +57,7 @@ def story(database: Database) -> Story:
 @pytest.fixture(scope="session")
 def rebuilt_worker(stack: Stack) -> Iterator[WorkerProcess]:
     """A worker whose sessions continue as new every few steps."""
-    environment = {"PERDURE_TASK_QUEUE": REBUILT, "PERDURE_CONTINUE_AS_NEW_EVENTS": "100"}
+    environment = {"PERDURE_TASK_QUEUE": REBUILT, "PERDURE_CONTINUE_AS_NEW_EVENTS": "100", "PERDURE_FOLD_AFTER": "3600"}
     process = WorkerProcess(stack, REBUILT_APP, **environment).wait_ready()
     yield process
     process.kill()

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from perdure import agent
+from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
 from perdure.uap.agent import Agent
 from perdure.uap.session import Session
@@ -38,7 +39,7 @@ AGENTS = [TALKS, LOOKS_OFTEN, FALTERS, BREAKS, LEADER]
 
 
 async def rows(stack: Stack, sql: str, **values: Any) -> list[Any]:
-    database = Database(stack.addresses.database_url)
+    database = Database(stack.addresses.database_url, keyring=find_keyring())
     async with database.transaction() as connection:
         found = list(await connection.execute(text(sql), values))
     await database.close()

@@ -1,20 +1,16 @@
-"""The HTTP server for tests of event streams, in this process or its own, and a client that resumes as browsers do."""
+"""The HTTP server in this process for tests of event streams, and clients that resume: as browsers do, and by a socket."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
-import signal
-import time
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import httpx
+import websockets
 from httpx_sse import ServerSentEvent, aconnect_sse
 from hypercorn.asyncio import serve as serve_asgi  # pyright: ignore[reportUnknownVariableType]
 
@@ -26,7 +22,7 @@ from perdure.api.serve import server_config
 from perdure.config import load_settings
 from perdure.runtime.addresses import ServerAddresses
 from perdure.uap.events import RUN_TERMINAL
-from tests.integration.stack import ROOT, Stack
+from tests.integration.stack import Stack
 
 RUNS_ON = httpx.Timeout(30.0, read=60.0)
 
@@ -51,38 +47,6 @@ async def serving(stack: Stack, patience: Patience | None = None) -> AsyncGenera
             await task
 
 
-class ApiProcess:
-    """`perdure serve` in a process of its own."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._forks = stack.forks
-        self._log = stack.folder / f"api-{uuid.uuid4().hex}.log"
-        self._log.touch()
-        self.pid = self._forks.fork(
-            arguments=["serve", "--port", "0"],
-            environment={**os.environ, **stack.addressing},
-            folder=str(ROOT),
-            stdin=os.devnull,
-            stdout=os.devnull,
-            stderr=str(self._log),
-        )
-
-    async def url(self) -> str:
-        """Its address, once it serves."""
-        end = time.monotonic() + 40
-        while not (found := re.search(r"API ready: (http://[^/]+)/", self._log.read_text())):
-            assert self._forks.code(self.pid) is None, self._log.read_text()
-            assert time.monotonic() < end, self._log.read_text()
-            await asyncio.sleep(0.05)
-        return found[1]
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        if self._forks.code(self.pid) is None:
-            os.killpg(self.pid, signal.SIGKILL)
-            self._forks.wait(self.pid, 10)
-
-
 @dataclass
 class Viewer:
     """A client that resumes by itself.
@@ -94,6 +58,7 @@ class Viewer:
         size: bytes of the events that it was told.
         received: bytes of all bodies.
         connects: how often it has connected.
+        leaves: at the end of a run; else it stays as long as the server lets it, as at a session.
     """
 
     path: str
@@ -102,6 +67,7 @@ class Viewer:
     size: int = 0
     received: int = 0
     connects: int = 0
+    leaves: bool = False
 
     @property
     def seqs(self) -> list[int]:
@@ -131,6 +97,8 @@ class Viewer:
                 try:
                     async for message in source.aiter_sse():
                         count += self._take(message)
+                        if self.leaves and self.ended:
+                            return True
                         if most is not None and count >= most:
                             return False
                 finally:
@@ -156,4 +124,34 @@ class Viewer:
         assert (message.event, message.id) == (event["type"], str(event["seq"]))
         self.events.append(event)
         self.size += len(f"event: {message.event}\ndata: {message.data}\nid: {message.id}\n\n".encode())
+        return 1
+
+
+@dataclass
+class SocketViewer(Viewer):
+    """The same over a WebSocket: it names the last number that it has."""
+
+    async def read(
+        self, client: httpx.AsyncClient, url: str, *, most: int | None = None, seconds: float | None = None
+    ) -> bool:
+        """Connect once and read to the end, or `most` events, or for so long; whether the run's end came."""
+        self.connects += 1
+        address = f"{url.replace('http', 'ws', 1)}{self.path}/ws?after={self.last or 0}"
+        count = 0
+        try:
+            async with asyncio.timeout(seconds), websockets.connect(address, compression=None) as connection:
+                while not self.ended and (most is None or count < most):
+                    count += self._hear(await connection.recv())
+        except (OSError, TimeoutError, websockets.WebSocketException):
+            return False
+        return self.ended
+
+    def _hear(self, text: str | bytes) -> int:
+        event = json.loads(text)
+        self.last = str(event.get("seq", event.get("after", self.last)))
+        if "seq" not in event:
+            return 0
+        self.events.append(event)
+        self.size += len(text)
+        self.received += len(text)
         return 1

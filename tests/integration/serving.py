@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from perdure.activities.contracts import SANDBOXED_SESSION, SESSION
 from perdure.activities.convert import converter
 from perdure.activities.services import Services
+from perdure.runtime.addresses import find_keyring
+from perdure.runtime.converter import converter_for
 from perdure.runtime.sessions import Sessions
 from perdure.runtime.temporal import connect_temporal
 from perdure.store.agents import AgentRow, register_agents
@@ -48,8 +50,10 @@ async def serving(
         tenant: whose.
         prices: of models; by default nothing is known.
     """
-    database = Database(url or stack.addresses.database_url)
-    client = await connect_temporal(stack.addresses.temporal, "default", plugins=[perdure_plugin()])
+    database = Database(url or stack.addresses.database_url, keyring=find_keyring())
+    client = await connect_temporal(
+        stack.addresses.temporal, "default", plugins=[perdure_plugin(converter_for(database.keyring, database))]
+    )
     services = Services(
         database=database,
         announcer=Announcer(database),

@@ -24,6 +24,7 @@ from tests.acceptance.terminal import Forks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
+ROUND_FAILED = "sweep.round_failed"
 
 
 class Stack:
@@ -71,6 +72,9 @@ class Stack:
         self._loop.call_soon_threadsafe(self._ending.set)
         self._thread.join(30)
         self.forks.close()
+        said = {path.name: path.read_text() for path in self.folder.glob("*.log")}
+        failed = {name: text[text.index(ROUND_FAILED) :][:4000] for name, text in said.items() if ROUND_FAILED in text}
+        assert not failed, f"a round of a process's work beside its own raised an error: {failed}"
 
     @property
     def addresses(self) -> Addresses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -53,9 +54,26 @@ def api(stack: Stack, steady_worker: WorkerProcess) -> Iterator[ApiProcess]:
 @pytest.fixture(scope="module")
 def known(api: ApiProcess) -> dict[str, str]:
     """Ids of what is there, so that requests get further than to what is not."""
-    body = {"agent": "actor", "input": scripted("Hello."), "mode": "wait"}
-    run = checked(httpx.post(f"{api.url}/api/runs", json=body, timeout=60))
-    return {"run": run["run"], "session": run["session"]}
+    return things_of(api)
+
+
+def things_of(api: ApiProcess) -> dict[str, str]:
+    """A session with two branches and two checkpoints, and a run that waits for its client's tool: the ids by their names."""
+    with httpx.Client(base_url=f"{api.url}/api", timeout=90) as client:
+        script = scripted([{"tool": "huge", "arguments": {"size": 1}}], "Hello.")
+        done = checked(client.post("/runs", json={"agent": "actor", "input": script, "mode": "wait"}))
+        session = f"/sessions/{done['session']}"
+        places = checked(client.get(f"{session}/checkpoints"))["checkpoints"]
+        root = checked(client.get(f"{session}/tree"))["root"]
+        branch = checked(client.post(f"{session}/fork", json={"name": "b"}))["node"]
+        options = {"client_tools": [{"name": "ask", "description": "Ask.", "parameters": {"type": "object"}}]}
+        script = scripted([{"tool": "ask"}], "Thanks.")
+        body = {"agent": "actor", "input": script, "options": options, "mode": "wait", "wait_s": 60}
+        parked = checked(client.post("/runs", json=body), 202)
+        (wait,) = checked(client.get("/waits", params={"session": parked["session"]}))["waits"]
+    ids = {"session": done["session"], "run": parked["run"], "wait": wait["wait"], "call_id": wait["asked"]["call"]}
+    tree = {"checkpoint": places[0]["checkpoint"], "node": branch, "source": branch, "target": root}
+    return {**ids, **tree, "agent": "talker"}
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +118,56 @@ def _hasten(case: Any) -> None:
 
 def _aim(case: Any, known: dict[str, str]) -> None:
     """Let a request mean what is there, unless it would delete what the others need."""
-    parameters = cast("dict[str, Any]", case.path_parameters or {})
     if case.method == "DELETE":
         return
-    for name, value in known.items():
-        if name in parameters:
-            parameters[name] = value
+    for given_values in (case.path_parameters, case.query, case.body):
+        if isinstance(given_values, dict):
+            values = cast("dict[str, Any]", given_values)
+            values.update({name: known[name] for name in known.keys() & values.keys()})
+
+
+LAST = ("answerWait", "giveToolResult", "cancelRun", "deleteSession", "importSession")
+"""What others need is gone after these; the session that was deleted is imported again."""
+ANSWERED = ("giveToolResult",)
+"""A wait is answered once, here by `answerWait`."""
+SWITCHED_OFF = ("encodePayloads", "decodePayloads")
+"""Without keys of encryption there is nothing to decode."""
+
+
+def test_every_operation_does_what_its_examples_say(api: ApiProcess) -> None:
+    """With ids of what is there, each operation succeeds with one of its documented bodies at least, and answers as documented."""
+    known = things_of(api)
+    document = checked(httpx.get(f"{api.url}/api/sessions/{known['session']}/export", timeout=60))
+    order = sorted(OPERATIONS, key=lambda name: LAST.index(name) if name in LAST else -1)
+
+    def works(name: str) -> bool:
+        bodies = [{"agent": "actor", "document": document}] if name == "importSession" else _examples(name, known)
+        return any(_succeeds(api, name, body, known) for body in bodies)
+
+    assert [name for name in order if name not in (*NEVER_ENDING, *ANSWERED, *SWITCHED_OFF) and not works(name)] == []
+
+
+def _examples(name: str, known: dict[str, str]) -> list[Any]:
+    """The documented bodies of an operation, with ids of what is there; None if it takes none."""
+    body = OPERATIONS[name].definition.raw.get("requestBody")
+    if body is None:
+        return [None]
+    schema = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    examples = DOCUMENT["components"]["schemas"][schema]["examples"]
+    made = {**known, "session": str(uuid.uuid4())}  # of a body: the session that is to be opened
+    return [{key: made.get(key, value) for key, value in example.items()} for example in examples]
+
+
+def _succeeds(api: ApiProcess, name: str, body: Any, known: dict[str, str]) -> bool:
+    operation = OPERATIONS[name]
+    paths = {item.name: known[item.name] for item in operation.path_parameters}
+    case = operation.Case(
+        path_parameters=paths, **({} if body is None else {"body": body, "media_type": "application/json"})
+    )
+    _hasten(case)
+    response = case.call(base_url=api.url, timeout=60)
+    case.validate_response(response, checks=CHECKS)
+    return 200 <= response.status_code < 300
 
 
 def test_the_server_gives_the_document(api: ApiProcess) -> None:

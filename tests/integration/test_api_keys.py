@@ -243,7 +243,8 @@ async def test_l97_a_key_and_a_token_are_found_nowhere(
                 seen += [answer.text + str(answer.headers) for answer in answers]
                 workflow = f"session/{OWNER}/{run.json()['session']}"
                 temporal = await connect_temporal(stack.addresses.temporal, "default")
-                seen.append((await temporal.get_workflow_handle(workflow).fetch_history()).to_json())
+                history = await temporal.get_workflow_handle(workflow).fetch_history()
+                seen += [event.SerializeToString().decode("latin-1") for event in history.events]
     worker.kill()
     tables = await access_stage.rows(
         url, "select table_name from information_schema.tables where table_schema = 'perdure'"

@@ -236,6 +236,9 @@ async def test_what_operators_ask(api: ApiProcess) -> None:
             'perdure_submitted_runs_total{mode="wait"}',
             "perdure_open_streams 0.0",
             "perdure_event_lag_seconds_count",
+            "perdure_store_up 1.0",
+            "perdure_open_runs ",
+            "perdure_oldest_queued_seconds ",
         ):
             assert line in metrics.text, metrics.text
         document = checked(await client.get("/openapi.json"))

@@ -16,7 +16,7 @@ APPROVE: JSONObject = {"decision": "approve"}
 
 
 async def test_l40_l49_l53_three_asks_of_one_tool_are_answered_in_any_order(stack: Stack) -> None:
-    """All processes are killed between the answers; the list shows what is open, and each answer goes to its call."""
+    """L40, L49, L53: All processes are killed between the answers; the list shows what is open, and each answer goes to its call."""
     name = new_name()
     async with stack.connect() as sessions:
         with worker(stack):
@@ -39,7 +39,7 @@ async def test_l40_l49_l53_three_asks_of_one_tool_are_answered_in_any_order(stac
 async def test_l32_s17_an_approved_call_is_not_run_again_by_its_old_approval(
     stack: Stack, tmp_path: Path, effect: str
 ) -> None:
-    """The worker dies after the effect, before its result is stored: the effect class decides."""
+    """L32, S17: The worker dies after the effect, before its result is stored: the effect class decides."""
     name = new_name()
     mark = str(tmp_path / "c")
     async with stack.connect() as sessions:

@@ -27,7 +27,7 @@ def clerks(stack: Stack) -> Iterator[WorkerProcess]:
 
 
 async def test_l45_of_approvers_at_the_same_moment_one_wins(stack: Stack, clerks: WorkerProcess) -> None:
-    """Approvals and rejections of one call from two clients: one counts, the others are told whose it was."""
+    """L45: Approvals and rejections of one call from two clients: one counts, the others are told whose it was."""
     name = new_name()
     async with stack.connect() as sessions, stack.connect() as others:
         handle = await submit(sessions, name, [call("pay", name, 5)], "done")
@@ -54,7 +54,7 @@ async def test_l45_of_approvers_at_the_same_moment_one_wins(stack: Stack, clerks
 
 
 async def test_l48_what_runs_is_what_was_approved(stack: Stack, clerks: WorkerProcess) -> None:
-    """A model that writes other arguments each time it is asked is not asked again."""
+    """L48: A model that writes other arguments each time it is asked is not asked again."""
     name = new_name()
     async with stack.connect() as sessions:
         handle = await sessions.submit("dicey", name)
@@ -68,7 +68,7 @@ async def test_l48_what_runs_is_what_was_approved(stack: Stack, clerks: WorkerPr
 
 
 async def test_l50_going_on_from_before_an_approval_asks_again(stack: Stack, clerks: WorkerProcess) -> None:
-    """The checkpoint before the call knows no approval of it: what was approved was another call."""
+    """L50: The checkpoint before the call knows no approval of it: what was approved was another call."""
     name = new_name()
     async with stack.connect() as sessions:
         handle = await submit(sessions, name, [call("pay_small", name, 1)], [call("pay", name, 2)], "done")
@@ -161,7 +161,7 @@ async def test_a_predicate_decides_or_asks(stack: Stack, clerks: WorkerProcess) 
 async def test_s17_an_approval_of_other_arguments_or_of_a_run_that_ended_is_stale(
     stack: Stack, clerks: WorkerProcess
 ) -> None:
-    """It is bound to the arguments that were looked at, and to its run."""
+    """S17: It is bound to the arguments that were looked at, and to its run."""
     name = new_name()
     async with stack.connect() as sessions:
         handle = await submit(sessions, name, [call("pay", name)], "done")

@@ -45,7 +45,7 @@ async def test_results_come_from_outside_over_restarts(stack: Stack) -> None:
 
 
 async def test_a_run_that_waits_goes_on_in_a_new_execution(stack: Stack) -> None:
-    """Signals fill one execution's history while nobody answers; the next one waits for the same answer."""
+    """S34: Signals fill one execution's history while nobody answers; the next one waits for the same answer."""
     name = new_name()
     with worker(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100"):
         async with stack.connect() as sessions:

@@ -9,7 +9,7 @@ from tests.scale import scaled
 
 
 async def test_a_long_run_continues_as_new(stack: Stack) -> None:
-    """A run of many steps goes through several executions, each below its limit, and is one run all the same."""
+    """S51, S52: A run of many steps goes through several executions, each below its limit, and is one run all the same."""
     steps = max(50, scaled(1000))
     limit = 3000 if steps >= 1000 else 200
     worker = WorkerProcess(stack, PERDURE_CONTINUE_AS_NEW_EVENTS=str(limit)).wait_ready()

@@ -41,7 +41,7 @@ async def _cancel(sessions: Sessions, handle: RunHandle) -> float:
 
 @pytest.mark.parametrize("tool", ["none", "at_most_once", "once", "blocking"])
 async def test_cancel_during_a_long_tool(stack: Stack, steady_worker: WorkerProcess, tool: str) -> None:
-    """A 60 s tool is cancelled: terminal within 2 s, its call answered, and a late result changes nothing."""
+    """L19, L12: A 60 s tool is cancelled: terminal within 2 s, its call answered, and a late result changes nothing."""
     values = spec(steps=1, tool=tool, seconds=SLOW_S if tool != "blocking" else 4.0)
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
@@ -57,7 +57,7 @@ async def test_cancel_during_a_long_tool(stack: Stack, steady_worker: WorkerProc
 
 
 async def test_cancel_during_a_streaming_answer(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """A streaming answer is cancelled: terminal within 2 s, and what was said is kept."""
+    """S36, S45: A streaming answer is cancelled: terminal within 2 s, and what was said is kept."""
     async with stack.connect() as sessions:
         handle = await sessions.submit("talker", "talk")
         await _event(handle, "text_delta")

@@ -186,7 +186,7 @@ async def test_a_resumable_strategy_goes_on_over_executions(stack: Stack, sessio
 async def test_both_hosts_come_to_the_same(
     stack: Stack, sessions: Sessions, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Turn, hooks with their states, and what the model was sent."""
+    """S22: Turn, hooks with their states, and what the model was sent."""
     monkeypatch.setenv("PERDURE_TEST_LEDGER", str(stack.ledger))
     ledgers: list[Any] = []
     turns: list[Turn] = []

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from perdure.activities.contracts import SESSION, SessionInput
-from perdure.cli.checks import check_stuck
+from perdure.runtime.checks.servers import check_stuck
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.runtime.temporal import is_open
 from perdure.uap.session_key import SessionKey
@@ -23,7 +23,7 @@ def _workflow_id(handle: RunHandle) -> str:
 
 
 async def test_an_error_in_a_strategy_fails_the_run(stack: Stack) -> None:
-    """A strategy that raises anything ends its run as `failed` with the type; no workflow task is tried again."""
+    """S03, S57: A strategy that raises anything ends its run as `failed` with the type; no workflow task is tried again."""
     worker = WorkerProcess(stack, app="tests.integration.broken:app").wait_ready()
     try:
         async with stack.connect() as sessions:
@@ -61,7 +61,7 @@ async def test_what_only_a_deploy_can_cure_is_listed_and_cured(stack: Stack) -> 
 
 
 async def test_an_error_of_ours_outside_a_strategy_ends_the_execution(stack: Stack) -> None:
-    """What begin_run cannot do fails the execution with its type; the workflow task is not tried for ever."""
+    """S38, S03: What begin_run cannot do fails the execution with its type; the workflow task is not tried for ever."""
     worker = WorkerProcess(stack).wait_ready()
     try:
         async with stack.connect() as sessions:
@@ -90,7 +90,7 @@ async def test_an_error_of_ours_outside_a_strategy_ends_the_execution(stack: Sta
 
 
 async def test_a_worker_without_the_agent_hands_its_calls_on(stack: Stack) -> None:
-    """In the middle of a deploy some workers do not know the agent yet: its run goes on, and no tool is in doubt."""
+    """S54: In the middle of a deploy some workers do not know the agent yet: its run goes on, and no tool is in doubt."""
     values = spec(steps=6, calls=2, tool="at_most_once")
     knowing = WorkerProcess(stack).wait_ready()
     unknowing = WorkerProcess(stack, app="tests.integration.broken:app").wait_ready()

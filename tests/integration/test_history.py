@@ -39,7 +39,7 @@ async def _run(stack: Stack, values: dict[str, Any]) -> tuple[str, list[tuple[in
 
 
 async def test_a_step_costs_a_constant(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """At most 14 events and 4 KB per step of one call, the same at step 10 and at the last, with 200 KB bodies."""
+    """S26: At most 14 events and 4 KB per step of one call, the same at step 10 and at the last, with 200 KB bodies."""
     steps = max(20, scaled(200))
     session, costs = await _run(stack, spec(steps=steps, size=BODY_BYTES))
     assert len(costs) == steps

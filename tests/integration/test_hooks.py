@@ -39,7 +39,7 @@ def hooks_of(stack: Stack, name: str) -> list[str]:
 
 
 async def test_hooks_are_called_in_the_documented_order(stack: Stack, worker: WorkerProcess) -> None:
-    """Two rounds of tools and an answer; the stop condition after every step, the last too."""
+    """S07, S08: Two rounds of tools and an answer; the stop condition after every step, the last too."""
     async with stack.connect() as sessions:
         handle, name = await think(sessions, rounds=2)
         turn = await handle.result()

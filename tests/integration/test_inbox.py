@@ -110,7 +110,7 @@ async def test_different_keys_happen_in_order(stack: Stack, steady_worker: Worke
 
 
 async def test_a_wake_at_the_closing_edge(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """An input that comes just as the execution closes is taken, every time."""
+    """S34: An input that comes just as the execution closes is taken, every time."""
     async with stack.connect() as sessions:
         handle = await submit(sessions, spec(steps=0))
         for _ in range(max(25, scaled(500))):

@@ -64,7 +64,7 @@ async def finish(
 
 @pytest.mark.parametrize("point", RUN_POINTS)
 async def test_worker_dies_at_a_crash_point(stack: Stack, tmp_path: Path, point: str) -> None:
-    """A worker that dies right there loses nothing; another goes on."""
+    """L15, L11: A worker that dies right there loses nothing; another goes on."""
     values = spec(steps=3, calls=2)
     mark = str(tmp_path / "crashed")
     first = WorkerProcess(stack, PERDURE_CRASH_AT=f"{point}", PERDURE_CRASH_ONCE=mark).wait_ready()
@@ -83,7 +83,7 @@ async def test_worker_dies_at_a_crash_point(stack: Stack, tmp_path: Path, point:
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("point", ["call_tool.running", "call_tool.ran", "call_tool.storing", "call_tool.stored"])
 async def test_effect_classes_decide_after_a_crash(stack: Stack, tmp_path: Path, point: str, effect: str) -> None:
-    """None and idempotent run again, at_most_once tells the model, once parks and asks; a stored result is kept."""
+    """L33, L32: None and idempotent run again, at_most_once tells the model, once parks and asks; a stored result is kept."""
     values = spec(steps=1, calls=1, tool=effect)
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
@@ -186,7 +186,7 @@ async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: 
 
 @pytest.mark.parametrize("moment", ["model", "tool"])
 async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None:
-    """SIGKILL in the middle of a model call or of a tool."""
+    """S09: SIGKILL in the middle of a model call or of a tool."""
     values = spec(steps=2, latency=1.0 if moment == "model" else 0.0, seconds=1.0 if moment == "tool" else 0.0)
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
@@ -273,7 +273,7 @@ async def test_worker_killed_among_twenty_runs(stack: Stack) -> None:
 
 @pytest.mark.parametrize("servers", [("temporal",), ("postgres",), ("temporal", "postgres")])
 async def test_servers_killed_under_runs(stack: Stack, servers: tuple[str, ...]) -> None:
-    """SIGKILL of Temporal, of PostgreSQL and of both, with runs in flight; both come back and the runs end."""
+    """S58: SIGKILL of Temporal, of PostgreSQL and of both, with runs in flight; both come back and the runs end."""
     all_values = [spec(steps=6, calls=2, latency=0.1, seconds=0.05) for _ in range(5)]
     worker = WorkerProcess(stack).wait_ready()
     try:

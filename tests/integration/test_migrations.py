@@ -72,7 +72,7 @@ async def made(database: Database) -> list[Any]:
 
 
 async def test_five_processes_migrate_at_once(empty: str) -> None:
-    """One of them makes the schema, the others wait for it and find it made."""
+    """L101: One of them makes the schema, the others wait for it and find it made."""
     found = await asyncio.gather(*(migrated(empty) for _ in range(5)))
     assert [after for _, after in found] == [HEAD_REVISION] * 5
     assert sorted(before or "" for before, _ in found) == ["", *[HEAD_REVISION] * 4]

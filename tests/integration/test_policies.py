@@ -20,7 +20,6 @@ from perdure.upp.messages import UserMessage
 from tests.integration.facts import check_session, read_facts
 from tests.integration.stack import ROOT, Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
-from tests.scale import scaled
 
 
 async def busy(stack: Stack, sessions: Sessions, **values: Any) -> tuple[RunHandle, dict[str, Any]]:
@@ -41,22 +40,6 @@ async def until(stack: Stack, values: dict[str, Any], kind: str, count: int = 1)
 async def _started(sessions: Sessions, session: str) -> list[int]:
     facts = await read_facts(sessions, session)
     return [int(str(event.data["input"])) for event in facts.events if event.type == "run.started"]
-
-
-async def test_l01_l02_s33_concurrent_submits_are_all_taken_in_one_order(
-    stack: Stack, steady_worker: WorkerProcess
-) -> None:
-    """Many inputs at once to one session, over two connections: each is run once, in the order of its place."""
-    count = max(10, scaled(200))
-    async with stack.connect() as here, stack.connect() as there:
-        opened = await submit(here, spec(steps=0))
-        many = (submit((here, there)[n % 2], spec(steps=0), session=opened.session) for n in range(count))
-        handles = await asyncio.gather(*many)
-        for handle in handles:
-            assert await finish(here, handle, seconds=120) == "completed"
-        assert await _started(here, opened.session) == list(range(1, count + 2))
-    assert {handle.accepted.ordinal for handle in handles} == set(range(2, count + 2))
-    await check_session(stack, opened.session)
 
 
 async def test_enqueue_says_its_place(stack: Stack, steady_worker: WorkerProcess) -> None:

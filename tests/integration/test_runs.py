@@ -56,7 +56,7 @@ BAD = [
 
 
 async def test_what_goes_wrong_with_a_tool_is_a_result(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """Each bad call, all in one batch, is an error result in its place; the run goes on."""
+    """S30: Each bad call, all in one batch, is an error result in its place; the run goes on."""
     results = await results_of(stack, [[item for item, _ in BAD], "went on"])
     assert [result.is_error for result in results] == [True] * len(BAD)
     for result, (_, text) in zip(results, BAD, strict=True):
@@ -64,13 +64,13 @@ async def test_what_goes_wrong_with_a_tool_is_a_result(stack: Stack, steady_work
 
 
 async def test_a_5_mb_result_is_kept_whole(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """The model and the thread get all of it, Temporal a preview."""
+    """S49: The model and the thread get all of it, Temporal a preview."""
     results = await results_of(stack, [[call("huge", size=5_000_000), call("huge", size=3)], "ok"])
     assert [len(str(result.result)) for result in results] == [5_000_000, 3]
 
 
 async def test_barriers_and_many_calls_keep_their_order(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """Sixteen calls with barriers among them: results in call order, a barrier alone."""
+    """S23: Sixteen calls with barriers among them: results in call order, a barrier alone."""
     arguments = {"name": "barriers", "seconds": 0.01, "filler": ""}
     tools = ["none", "none", "barrier", "none"] * 4
     calls = [call(tool, key=f"{place:02}", **arguments) for place, tool in enumerate(tools)]
@@ -101,7 +101,7 @@ async def test_a_model_error_fails_the_run_with_its_type(stack: Stack, steady_wo
 
 
 async def test_limits_end_a_run_with_their_type(stack: Stack, steady_worker: WorkerProcess) -> None:
-    """The strategy's limit is UPP's INVALID_REQUEST, the option's a LimitExceeded; both leave a valid thread."""
+    """S03: The strategy's limit is UPP's INVALID_REQUEST, the option's a LimitExceeded; both leave a valid thread."""
     endless = [[call("huge", size=1)]] * 9
     async with stack.connect() as sessions:
         handle = await act(sessions, endless)

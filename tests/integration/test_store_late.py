@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from perdure.runtime.addresses import find_keyring
 from perdure.store.answers import Writer, append_deltas, read_delta_text
 from perdure.store.database import Database
 from perdure.uap.events import run_event
@@ -19,7 +20,7 @@ from tests.integration.store_story import Story
 @pytest.fixture
 async def session(stack: Stack) -> AsyncGenerator[Story]:
     """A session of its own."""
-    database = Database(stack.addresses.database_url, pool_size=2)
+    database = Database(stack.addresses.database_url, pool_size=2, keyring=find_keyring())
     yield Story(database, SessionKey("late", new_id()))
     await database.close()
 

@@ -123,7 +123,7 @@ async def last_run(sessions: Sessions, agent_name: str) -> dict[str, Any]:
     ],
 )
 async def test_both_hosts_tell_the_same(stack: Stack, made: Agent, script: list[Any]) -> None:
-    """All events but checkpoints, in order and whole, though the log holds long parts as previews; and the turn."""
+    """S06: All events but checkpoints, in order and whole, though the log holds long parts as previews; and the turn."""
     message = said(*script)
     here = InProcessHost().stream(made, [], message, RunOptions())
     expected = await read(here)

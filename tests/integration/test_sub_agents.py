@@ -70,7 +70,7 @@ def asked(stack: Stack, name: str) -> list[str]:
 
 
 async def test_parallel_sub_agents_start_together(stack: Stack, worker: WorkerProcess) -> None:
-    """Both run at the same time; their results stand in call order; their sessions are their own."""
+    """S25: Both run at the same time; their results stand in call order; their sessions are their own."""
     name = uuid.uuid4().hex
     async with stack.connect() as sessions:
         calls = [ask("explorer", name, "slow", latency=4.0), ask("scout", name, "fast", latency=2.0)]
@@ -180,7 +180,7 @@ async def test_a_sub_agent_below_the_depth_limit_is_an_error_result(stack: Stack
 
 
 async def test_cancel_reaches_three_levels_within_two_seconds(stack: Stack, worker: WorkerProcess) -> None:
-    """One terminal event each, nothing written afterwards, and what they used counts."""
+    """L23, L24: One terminal event each, nothing written afterwards, and what they used counts."""
     name = uuid.uuid4().hex
     async with stack.connect() as sessions:
         deepest = ask("digger", name, "never", latency=60)

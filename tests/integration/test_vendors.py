@@ -74,7 +74,7 @@ async def deltas(sessions: Sessions, handle: RunHandle) -> list[str]:
 async def test_each_vendor_streams_into_the_event_log(
     stack: Stack, worker: WorkerProcess, vendor: VendorServer, agent: str, fixture: str, said: str
 ) -> None:
-    """What viewers saw is what is stored, and the next run sends it back to the vendor."""
+    """S19: What viewers saw is what is stored, and the next run sends it back to the vendor."""
     vendor.received.clear()
     vendor.replies(stream(fixture))
     async with stack.connect() as sessions:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
@@ -89,7 +90,7 @@ async def test_starting_while_the_servers_are_away(stack: Stack) -> None:
 
 async def test_a_schema_that_is_not_ours_is_refused(stack: Stack) -> None:
     """An empty database: the worker says which command helps, and ends with the code for servers."""
-    database = Database(stack.addresses.database_url)
+    database = Database(stack.addresses.database_url, keyring=find_keyring())
     async with database.driver() as connection:
         await connection.execute("create database empty_for_worker")
     await database.close()

@@ -31,6 +31,7 @@ from tests.replay.agent_scenarios import (
     recovers_by_hook,
     surrounded_over_executions,
 )
+from tests.replay.limit_scenarios import over_its_time, parked_in_its_time
 from tests.replay.plain_scenarios import (
     adopted,
     cancelled_by_temporal,
@@ -85,6 +86,8 @@ SCENARIOS: list[Scenario] = [
     approved,
     approval_expired,
     stopped_by_a_person,
+    parked_in_its_time,
+    over_its_time,
     killed_worker,
     garbage_signals,
     several_inputs,

@@ -1,4 +1,4 @@
-"""Workflow code does nothing that a replay would do otherwise, by the look of its source.
+"""L87: workflow code does no I/O, and nothing else that a replay would do otherwise, by the look of its source.
 
 Looked at is every module of `perdure.workflows` and every module that it imports, as far as it is ours. It runs outside
 Temporal's sandbox, so this and the recorded histories are what keeps it deterministic.
@@ -167,7 +167,7 @@ def test_workflow_code_is_where_it_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_a_module_of_workflow_code_is_deterministic(name: str) -> None:
+def test_l87_a_module_of_workflow_code_does_no_io_and_is_deterministic(name: str) -> None:
     """No clock, chance, environment, thread, file or set's order; no settings, no store."""
     assert {found for found in offences(MODULES[name]) if (name, found) not in ALLOWED} == set()
 
@@ -189,7 +189,7 @@ def test_messages_are_made_with_id_and_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - {"perdure.uap.ids"}))
 def test_no_id_is_drawn(name: str) -> None:
-    """Ids are derived in workflow code."""
+    """S32: Ids are derived in workflow code."""
     used = {node.id for node in ast.walk(MODULES[name]) if isinstance(node, ast.Name)}
     named = {a.name for node in ast.walk(MODULES[name]) if isinstance(node, ast.ImportFrom) for a in node.names}
     assert "new_id" not in used | named

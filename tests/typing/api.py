@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, assert_type
 
-from perdure import App, agent, connect
+from perdure import App, agent, connect, session
 from perdure.execution import loop
 from perdure.inprocess import InProcessHost
 from perdure.runtime.connect import DurableHost
@@ -23,6 +23,7 @@ from perdure.uap.agent import Agent
 from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.host import Host
 from perdure.uap.options import RunOptions
+from perdure.uap.session_limits import SessionLimits
 from perdure.uap.spec import StrategySpec
 from perdure.uap.strategy import Effects, Strategy, StrategyContext
 from perdure.upp import (
@@ -39,6 +40,7 @@ from perdure.upp import (
     ToolEffect,
     ToolExecution,
     ToolResultMessage,
+    ToolRetry,
     Turn,
     UserMessage,
     tool,
@@ -112,7 +114,7 @@ class Own:
     """A strategy of the user's."""
 
     name = "own"
-    options: dict[str, Any] = {}  # noqa: RUF012 -- as a user writes it
+    options: dict[str, Any] = {}
 
     async def execute(self, context: StrategyContext) -> Turn:
         assert_type(await context.effects.start_step(), int)
@@ -192,8 +194,17 @@ async def agents_run(coder: Agent, thread: Thread, message: UserMessage) -> None
     await coder.run(7)  # pyright: ignore[reportArgumentType]
 
 
+def limits_are_typed(coder: Agent) -> None:
+    session(coder, limits=SessionLimits(max_steps=9, max_duration=timedelta(hours=1)))
+    session(coder, limits={"max_steps": 9})  # pyright: ignore[reportArgumentType]
+    SessionLimits(9)  # pyright: ignore[reportCallIssue]
+    tool(effect="none", retry=ToolRetry(max_attempts=4))
+    tool(effect="none", retry=4)  # pyright: ignore[reportArgumentType]
+
+
 def options_are_typed() -> None:
     RunOptions(instructions="Be brief.", tool_choice={"name": "look_up"}, modalities=["text"], history=[])
+    RunOptions(max_total_tokens=9, max_duration=timedelta(minutes=1))
     RunOptions(max_steps="3")  # pyright: ignore[reportArgumentType]
     RunOptions(maxSteps=3)  # pyright: ignore[reportCallIssue]
     RunOptions(client_tools=["pick_colour"])  # pyright: ignore[reportArgumentType]

@@ -55,6 +55,17 @@ def test_the_nearest_pyproject_above_the_current_folder_counts(folder: Path, mon
     assert load_settings().tenant == "near"
 
 
+def test_names_of_variables_are_a_list_by_commas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().redact_env == ()
+    (folder / "pyproject.toml").write_text('[tool.perdure]\nredact_env = ["A", "B"]\n')
+    assert load_settings().redact_env == ("A", "B")
+    monkeypatch.setenv("PERDURE_REDACT_ENV", "STRIPE_KEY, SMTP_PASSWORD,")
+    assert load_settings().redact_env == ("STRIPE_KEY", "SMTP_PASSWORD")
+    monkeypatch.setenv("PERDURE_REDACT_ENV", "A B")
+    with pytest.raises(InvalidInput, match="PERDURE_REDACT_ENV"):
+        load_settings()
+
+
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_TEMPORAL_ADDRESS", "")
     assert load_settings().temporal_address is None
@@ -86,6 +97,15 @@ def test_a_duration_is_seconds_or_iso8601(monkeypatch: pytest.MonkeyPatch, text:
         ("SHUTDOWN_GRACE", "inf", "seconds"),
         ("CONTINUE_AS_NEW_EVENTS", "99", "100"),
         ("MESSAGE_CACHE_BYTES", "256MB", "bytes"),
+        ("LIMITS", "openai=8", "max_concurrent"),
+        ("BUILD_ID", "a b", "letters"),
+        ("WORKER_VERSIONING", "sometimes", "auto_upgrade"),
+        ("OTEL", "perhaps", "1 or 0"),
+        ("LIMITS", '{"providers": {"openai": {"max_concurent": 8}}}', "max_concurrent"),
+        ("LIMITS", '{"tenants": {"*": {"requests_per_second": 0}}}', "above 0"),
+        ("LIMITS", '{"lease_s": 0}', "1 to 600"),
+        ("MAX_CONCURRENT_ACTIVITIES", "0", "at least 1"),
+        ("MAX_TASK_QUEUE_ACTIVITIES_PER_SECOND", "0", "more than 0"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_variable_and_the_remedy(
@@ -152,3 +172,16 @@ def test_the_refusal_of_a_database_address_does_not_show_its_password(monkeypatc
     with pytest.raises(InvalidInput) as caught:
         load_settings()
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_limits_come_from_the_environment_or_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As JSON, or as tables."""
+    text = "[tool.perdure.limits.providers.openai]\nrequests_per_minute = 120\n[tool.perdure.limits.tenants.acme]\nmax_concurrent = 2\n"
+    (folder / "pyproject.toml").write_text(text)
+    limits = load_settings().limits
+    assert limits.providers["openai"].per_second == 2
+    assert limits.tenants["acme"].max_concurrent == 2
+    monkeypatch.setenv("PERDURE_LIMITS", '{"providers": {"openai/gpt-5": {"max_concurrent": 3}}, "lease_s": 5}')
+    limits = load_settings().limits
+    assert limits.providers["openai/gpt-5"].max_concurrent == 3
+    assert limits.lease_s == 5

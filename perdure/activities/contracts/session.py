@@ -75,6 +75,8 @@ class RunFrame:
         options: the submit's options that a workflow needs.
         adopted: it was begun by another execution or by a workflow task that was lost, so stored results may exist.
         started: when it began, ISO 8601: a rebuild asks.
+        session: what was left of its session's limits when it began, see `Allowance`; empty if it has none.
+        elapsed_s: seconds that it had taken before this execution, if it may take only so many.
     """
 
     run: str
@@ -88,6 +90,8 @@ class RunFrame:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     adopted: bool = False
     started: str = ""
+    session: dict[str, Any] = field(default_factory=dict[str, Any])
+    elapsed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

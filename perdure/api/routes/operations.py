@@ -37,5 +37,7 @@ async def ready(request: Request) -> Answer:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus's text"}},
 )
 async def metrics(request: Request) -> Response:
-    """Give what this process has counted, for Prometheus."""
-    return Response(cast(Backend, request.app.state.backend).metrics.text(), media_type=CONTENT_TYPE)
+    """Give what this process has counted and what is open in the store, for Prometheus."""
+    backend = cast(Backend, request.app.state.backend)
+    await backend.metrics.measure(backend.database)
+    return Response(backend.metrics.text(), media_type=CONTENT_TYPE)

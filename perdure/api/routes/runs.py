@@ -33,6 +33,7 @@ async def open_run(caller: Runner, body: OpenRun, key: Key = None) -> Response:
         title=body.title,
         metadata=body.metadata,
         history=to_history(body.history),
+        limits=None if body.limits is None else body.limits.to_limits(),
     )
     return await give(caller, handle, body)
 

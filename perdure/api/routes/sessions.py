@@ -62,6 +62,7 @@ async def create(caller: Runner, body: CreateSession, key: Key = None) -> Answer
             metadata=body.metadata,
             title=body.title,
             history=to_history(body.history),
+            limits=None if body.limits is None else body.limits.to_limits(),
         )
     except UnknownSession as error:
         raise KeyConflict(str(error)) from error
@@ -77,13 +78,15 @@ async def show(caller: Reader, session: SessionId) -> Answer:
 
 @router.patch("/{session}", operation_id="patchSession", response_model=shapes.Session)
 async def patch(caller: Runner, session: SessionId, body: PatchSession) -> Answer:
-    """Change a session's title, and keys of its metadata; what others wrote beside them stays."""
+    """Change a session's title, keys of its metadata, and its limits; what others wrote beside them stays."""
     metadata = body.metadata or {}
+    limits = None if body.limits is None else body.limits.to_limits()
     row = await caller.sessions.patch(
         session,
         title=body.title if "title" in body.model_fields_set else UNCHANGED,
         metadata={name: value for name, value in metadata.items() if value is not None},
         removed=[name for name, value in metadata.items() if value is None],
+        limits=limits if "limits" in body.model_fields_set else UNCHANGED,
     )
     return Answer(session_json(row))
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+from perdure.errors import InvalidInput
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_value import JSONObject, dumps, jsonable, well_formed
 from perdure.upp.provider_config import DEFAULT_RETRY_AFTER_MAX, DEFAULT_TIMEOUT, ProviderConfig, join_headers
 from perdure.upp.providers._errors import Classify, ErrorContext
 from perdure.upp.providers._redaction import secrets_of
+from perdure.upp.redaction import known_secrets
+from perdure.upp.secrets import Secret
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
+_SECRET_HEADER = re.compile(r"(?i)auth|cookie|key|password|secret|signature|token")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa1-\xff]*")
 
 
@@ -43,9 +48,23 @@ class VendorRequest:
         """The time limit."""
         return (self.config.timeout or DEFAULT_TIMEOUT).total_seconds()
 
+    def given_headers(self) -> dict[str, str]:
+        """Returns the configuration's headers, references to secrets read.
+
+        Raises:
+            UPPError: INVALID_REQUEST if a secret is not there.
+        """
+        try:
+            return {
+                name: value.get_key() if isinstance(value, Secret) else value
+                for name, value in (self.config.headers or {}).items()
+            }
+        except InvalidInput as error:
+            raise UPPError(f"a header cannot be sent: {error}", ErrorCode.INVALID_REQUEST, self.provider) from None
+
     def context(self) -> ErrorContext:
         """Returns what its errors need to know."""
-        secrets = secrets_of(self.secrets, self.config.headers, self.url)
+        secrets = secrets_of(self.secrets, self.given_headers(), self.url)
         return ErrorContext(
             self.provider, secrets, self.classify, self.config.retry_after_max or DEFAULT_RETRY_AFTER_MAX
         )
@@ -73,7 +92,11 @@ def headers_of(request: VendorRequest, accept: str) -> list[tuple[bytes, bytes]]
         UPPError: INVALID_REQUEST, naming the header and never its value, if one cannot be sent.
     """
     own = {"Accept": accept, "Content-Type": "application/json"}
-    joined = join_headers(own, request.headers, request.config.headers or {})
+    given = request.given_headers()
+    for name, value in cast("Mapping[str, object]", given).items():
+        if isinstance(value, str) and _SECRET_HEADER.search(name):
+            known_secrets.learn(f"{request.provider}-{name.lower()}", value.rpartition(" ")[2])
+    joined = join_headers(own, request.headers, given)
     return [_header(name, value, request.provider) for name, value in joined.items()]
 
 

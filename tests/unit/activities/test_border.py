@@ -21,7 +21,7 @@ from temporalio.exceptions import TimeoutError as TimedOut
 from perdure import errors
 from perdure.activities.border import describe, from_description, from_failure, to_application_error
 from perdure.activities.convert import PerdurePayloadConverter, data_converter
-from perdure.errors import PerdureError, ProtocolError, RunActive, RunError, StrategyError
+from perdure.errors import PerdureError, ProtocolError, RunActive, RunError, SessionLimitReached, StrategyError
 from perdure.upp.errors import ErrorCode, UPPError
 from tests.unit.store.strategies import joined
 from tests.unit.upp import strategies as upp
@@ -32,7 +32,7 @@ OWN = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubc
 def made(kind: type[PerdureError], message: str) -> PerdureError:
     """An error of a kind, with everything that its kind carries."""
     arguments: dict[str, Any] = {}
-    if issubclass(kind, RunError | ProtocolError):
+    if issubclass(kind, RunError | ProtocolError | SessionLimitReached):
         arguments["code"] = "some_code"
     if issubclass(kind, RunActive):
         arguments["run_id"] = "a run"

@@ -83,7 +83,7 @@ def travelled(value: object, kind: type[Any]) -> Any:
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda kind: kind.__name__)
 def test_a_contract_arrives_as_it_was_sent(kind: type[Any]) -> None:
-    """Every field, at any value, with NUL and lone surrogates in every text."""
+    """S21: Every field, at any value, with NUL and lone surrogates in every text."""
 
     @given(contract(kind))
     @settings(max_examples=25)

@@ -71,6 +71,21 @@ async def test_l96_every_address_of_a_name_is_judged(monkeypatch: pytest.MonkeyP
         await fetch(httpx.URL("https://rebinds.example/keys"), max_bytes=100)
 
 
+async def test_l96_a_name_that_changes_its_address_meanwhile_gains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked up once, and the connection goes to the address that was judged then."""
+    looked_up: list[object] = []
+
+    async def changing(host: object, *_: object, **__: object) -> list[object]:
+        looked_up.append(host)
+        address = "127.0.0.1" if len(looked_up) == 1 else "10.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443))]
+
+    async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as url:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", changing)
+        assert await fetch(url.copy_with(host="rebinds.example"), max_bytes=100, allow_private=True) == b"{}"
+    assert looked_up == ["rebinds.example"]
+
+
 @asynccontextmanager
 async def serving(answer: bytes) -> AsyncGenerator[httpx.URL]:
     """A server on this machine that gives one answer to all, and keeps no connection."""

@@ -84,5 +84,5 @@ def test_every_setting_reaches_the_command_line(tmp_path: Path) -> None:
     pairs = set(pairwise(arguments))
     assert ("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"') in pairs
     assert ("--dynamic-config-value", "system.enableActivityEagerExecution=true") in pairs
-    assert len(DYNAMIC_CONFIG) == sum(name == "--dynamic-config-value" for name in arguments) == 9
+    assert len(DYNAMIC_CONFIG) == sum(name == "--dynamic-config-value" for name in arguments) == 11
     assert {("--port", "7000"), ("--ip", "127.0.0.1"), ("--sqlite-pragma", "journal_mode=wal")} <= pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -27,6 +28,8 @@ options = st.builds(
     client_tools=st.lists(client_tools, max_size=2),
     max_steps=st.none() | st.integers(1, 10**6),
     max_cost=st.none() | st.decimals("0.000001", 10**6, places=6),
+    max_total_tokens=st.none() | st.integers(1, 10**12),
+    max_duration=st.none() | st.timedeltas(timedelta(milliseconds=1), timedelta(days=3650)),
     history=st.none() | st.lists(messages.map(lambda message: message.to_json()), max_size=2),
 )
 
@@ -76,7 +79,22 @@ def test_a_cost_is_a_decimal_however_it_is_written(given_cost: Any) -> None:
     assert made.to_json() == {"max_cost": format(Decimal(given_cost), "f")}
 
 
+@pytest.mark.parametrize(("given_time", "seconds"), [(90, 90), (0.5, 0.5), (timedelta(minutes=2), 120)])
+def test_a_time_is_seconds_however_it_is_written(given_time: Any, seconds: float) -> None:
+    """From JSON it comes as a number, and goes back as one."""
+    made = RunOptions.from_json({"max_duration": given_time})
+    assert made.max_duration == timedelta(seconds=seconds)
+    assert made.to_json() == {"max_duration": seconds}
+
+
 BAD: list[dict[str, Any]] = [
+    {"max_total_tokens": 0},
+    {"max_duration": 0},
+    {"max_duration": -1},
+    {"max_duration": "60"},
+    {"max_duration": True},
+    {"max_duration": 1e300},
+    {"max_duration": float("nan")},
     {"max_steps": "3"},
     {"max_steps": 1.5},
     {"max_steps": []},

@@ -47,6 +47,7 @@ def answered(
     ],
 )
 def test_each_status_has_its_code(status: int, code: ErrorCode) -> None:
+    """S27: also that of a server that is busy for a moment, which is tried again."""
     error = answered(status)
     assert (error.code, error.status_code, error.provider) == (code, status, "acme")
     assert error.message == f"HTTP {status}: Reason"
