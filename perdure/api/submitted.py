@@ -39,6 +39,8 @@ SUBMITTED: dict[int | str, dict[str, Any]] = {
 async def give(caller: Caller, handle: RunHandle, asked: Answered) -> Response:
     """Answer as the request asked. One that was made before, and whose run has ended, is answered with its end.
 
+    A run in the background is answered as taken, even if it has ended by now: a client gets one status for one request.
+
     Args:
         caller: who asked.
         handle: of the run.
@@ -51,7 +53,7 @@ async def give(caller: Caller, handle: RunHandle, asked: Answered) -> Response:
     if asked.mode is Mode.WAIT:
         await _ended(caller, handle, asked.wait_s)
     row = await handle.status()
-    if row.status in TERMINAL:
+    if row.status in TERMINAL and (asked.mode is Mode.WAIT or handle.accepted.repeated):
         return Answer(await run_document(caller, row), 200, place)
     return Answer({**accepted_json(handle.accepted), "status": row.status}, 202, place)
 

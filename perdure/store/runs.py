@@ -187,16 +187,20 @@ def _row_of(tenant: str, run: str) -> Select[Any]:
 
 
 async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
-    """A session's runs in order, the queued ones last."""
+    """A session's runs in order, the queued ones last.
+
+    The queue is read first: a run that begins meanwhile is then in both, and not in neither.
+    """
     async with database.transaction(key) as connection:
-        query = select(runs).where(runs.c.tenant_id == key.tenant, runs.c.session_id == key.session)
-        begun = (await connection.execute(query.order_by(runs.c.ordinal))).all()
         waiting = select(inputs).where(
             inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.state == "queued",
             inputs.c.kind.in_(RUNS),
         )  # fmt: skip
         queued = (await connection.execute(waiting.order_by(inputs.c.ordinal))).all()
-    return [run_row(row) for row in begun] + [queued_row(row) for row in queued]
+        query = select(runs).where(runs.c.tenant_id == key.tenant, runs.c.session_id == key.session)
+        begun = (await connection.execute(query.order_by(runs.c.ordinal))).all()
+    known = {row.id for row in begun}
+    return [run_row(row) for row in begun] + [queued_row(row) for row in queued if row.run_id not in known]
 
 
 def run_row(row: Row[Any]) -> RunRow:

@@ -110,7 +110,9 @@ def test_a_session_id_that_is_none_is_refused(perdure: Terminal, session: str) -
 def test_what_does_not_exist_is_named(perdure: Terminal) -> None:
     """Unknown agents, sessions, runs and waits are user errors, each with what there is or how to see it."""
     none = str(uuid.uuid4())
-    perdure("run", "nobody", "x", code=2).check_error("'nobody'", "calc, clerk, sleeper, slow")
+    perdure("run", "nobody", "x", code=2).check_error(
+        "'nobody'", "registered are buyer, calc, chooser, clerk, payer, sleeper, slow"
+    )
     perdure("run", "calc", "x", "--session", none, code=2).check_error(none)
     perdure("sessions", "pause", none, code=2).check_error(none, "perdure sessions list")
     perdure("runs", "show", none, code=2).check_error(none, "perdure sessions show")

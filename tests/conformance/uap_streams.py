@@ -63,7 +63,10 @@ def turn_json(turn: Turn) -> JSONObject:
 
 
 def events_json(events: Sequence[AgentStreamEvent]) -> list[JSONObject]:
-    """The events without checkpoints, which are durable runs', and with tools that end at the same time in call order."""
+    """The events without checkpoints, which are durable runs', and with tools that end at the same time in call order.
+
+    Text that goes on is one event, since a durable run holds back an end with which a secret may have begun.
+    """
     told: list[JSONObject] = []
     ends: list[AgentStreamEvent] = []
     for event in events:
@@ -73,8 +76,16 @@ def events_json(events: Sequence[AgentStreamEvent]) -> list[JSONObject]:
         told += [comparable(end.to_json()) for end in sorted(ends, key=lambda end: end.upp.index if end.upp else 0)]
         ends = []
         if kind(event) != "checkpoint":
-            told.append(comparable(event.to_json()))
+            _add(told, comparable(event.to_json()))
     return told
+
+
+def _add(told: list[JSONObject], event: JSONObject) -> None:
+    last, now = cast("Any", told[-1].get("upp") if told else None), cast("Any", event.get("upp"))
+    if last and now and last["type"] == now["type"] == "text_delta" and last["index"] == now["index"]:
+        last["delta"]["text"] += now["delta"]["text"]
+        return
+    told.append(event)
 
 
 def shown(events: Sequence[AgentStreamEvent]) -> list[AgentStreamEvent]:

@@ -199,7 +199,7 @@ async def test_a_sub_agent_for_which_no_money_is_left_is_an_error_result(stack: 
     assert durable == in_process
     (refused, is_error) = durable[2][-1][0]
     assert is_error
-    assert "the run's limit is" in refused
+    assert "its limit is" in refused
 
 
 # -- 6 and 7. runs that go on from a checkpoint -------------------------------------------------------------------
