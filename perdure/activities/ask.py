@@ -34,9 +34,8 @@ async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permi
         await attempts.begin()
         try:
             async with permits.request():
-                response = await _once(model, request, deltas, permits)
+                response = await _permitted(model, request, deltas, permits)
         except UPPError as error:
-            await permits.failed(error)
             wait = attempts.failed(error)
             activity.logger.warning("model.retried", extra={"code": str(error.code), "attempt": attempts.number})
             deltas.restart()
@@ -44,6 +43,15 @@ async def ask(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permi
         else:
             attempts.succeeded()
             return response
+
+
+async def _permitted(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permits: Permits) -> LLMResponse:
+    """One try. A refusal is told to the other workers while the permit is still held, so that none slips in between."""
+    try:
+        return await _once(model, request, deltas, permits)
+    except UPPError as error:
+        await permits.failed(error)
+        raise
 
 
 async def _once(model: BoundLLMModel, request: LLMRequest, deltas: DeltaLog, permits: Permits) -> LLMResponse:

@@ -18,7 +18,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from perdure.errors import InvalidInput, PerdureError
 from perdure.store.json_text import escaped_json
@@ -74,6 +74,7 @@ class Database:
             json_serializer=escaped_json,
             execution_options={OPTION: keyring},
         )
+        self._given_back: set[asyncio.Task[None]] = set()
         event.listen(self._engine.sync_engine, "connect", self._connected)
         event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
 
@@ -109,7 +110,7 @@ class Database:
             DamagedSession: likewise: it was changed, or sealed for another session or tenant.
         """
         async with (
-            self._engine.connect() as connection,
+            self._connection() as connection,
             _broken_is_away(connection),
             connection.begin(),
             _opening(connection, of),
@@ -120,7 +121,7 @@ class Database:
     async def driver(self, of: SessionKey | str | None = None) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
         """The driver's own connection, outside any transaction. Arguments and errors are those of `transaction`."""
         async with (
-            self._engine.connect() as connection,
+            self._connection() as connection,
             _broken_is_away(connection) as driver,
             _opening(connection, of),
         ):
@@ -141,11 +142,43 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        await asyncio.gather(*self._given_back)
         await self._engine.dispose()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[AsyncConnection]:
+        """A connection of the pool.
+
+        A new one is made in a task of its own: cancelled while it is set up it would be nobody's, and stay open.
+        """
+        connection = self._engine.connect()
+        if cast(QueuePool, self._engine.pool).checkedin():
+            async with connection:
+                yield connection
+            return
+        making = asyncio.create_task(connection.start(), name="connect to PostgreSQL")
+        try:
+            await asyncio.shield(making)
+        except asyncio.CancelledError:
+            giving_back = asyncio.create_task(_give_back(connection, making), name="give a connection back")
+            self._given_back.add(giving_back)
+            giving_back.add_done_callback(self._given_back.discard)
+            raise
+        try:
+            yield connection
+        finally:
+            await asyncio.shield(asyncio.create_task(connection.close()))
 
     def _connected(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
         opened = record.info[_OPENED] = Opened(self.keyring)
         cast(Any, connection).run_async(lambda driver: install(driver, opened))  # type: ignore[no-untyped-call]
+
+
+async def _give_back(connection: AsyncConnection, making: asyncio.Task[AsyncConnection]) -> None:
+    """Give a connection back to the pool as soon as it is made, if it is made."""
+    (made,) = await asyncio.gather(making, return_exceptions=True)
+    if not isinstance(made, BaseException):
+        await connection.close()
 
 
 @asynccontextmanager

@@ -263,3 +263,5 @@ async def test_sealed_threads_are_mended_too(stack: Stack, database: Database, n
                 await connection.scalars(text(sql), story.key._asdict())
     finally:
         await sealing.close()
+        async with database.driver() as connection:  # else whoever connects to these servers next is asked for the key
+            await connection.execute("delete from perdure.encryption_keys where id = 'doctor'")

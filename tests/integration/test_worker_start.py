@@ -109,9 +109,9 @@ async def test_l65_models_with_forward_references_work_in_a_second_worker(stack:
 async def test_s31_a_plain_function_is_never_run_by_workflow_code(stack: Stack, tmp_path: Path) -> None:
     """A tool that does I/O without saying so is an activity all the same; a sync one has a thread of its own."""
     seen: list[tuple[str, bool, bool]] = []
-    file = tmp_path / "written"
 
     def note(kind: str) -> str:
+        file = tmp_path / kind
         file.write_text(kind)
         seen.append((kind, workflow.in_workflow(), threading.current_thread() is threading.main_thread()))
         return file.read_text()
