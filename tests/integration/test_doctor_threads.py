@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -19,6 +19,7 @@ from perdure.uap.open_calls import NOT_CARRIED_OUT
 from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from perdure.upp.tool_call import ToolCall, ToolResult
+from tests.integration.access_stage import own_database
 from tests.integration.stack import Stack
 from tests.integration.store_story import Story
 from tests.integration.test_doctor_rows import damage, examined, goes_on, told, wrong
@@ -242,11 +243,18 @@ async def test_a_process_that_knew_the_thread_reads_it_anew(story: Story) -> Non
     assert after[2].id != before[2].id
 
 
+@pytest.fixture(scope="module")
+def sealed_url(stack: Stack) -> Iterator[str]:
+    """A database of its own: whoever reads all rows of the shared one has no key."""
+    with own_database(stack) as url:
+        yield url
+
+
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_sealed_threads_are_mended_too(stack: Stack, database: Database, name: str) -> None:
+async def test_sealed_threads_are_mended_too(sealed_url: str, name: str) -> None:
     """With encryption keys the same damage is found and mended, and what a repair writes is sealed like all else."""
     keyring = parse_keys("doctor:" + base64.b64encode(bytes(range(32))).decode())
-    sealing = Database(stack.addresses.database_url, keyring=keyring)
+    sealing, without = Database(sealed_url, keyring=keyring), Database(sealed_url)
     try:
         story = Story(sealing, SessionKey(f"tenant-{uuid.uuid4().hex}", new_id()))
         await told(story)
@@ -259,9 +267,8 @@ async def test_sealed_threads_are_mended_too(stack: Stack, database: Database, n
         await goes_on(story)
         sql = f"select body from perdure.messages where {OWN} and type = 'tool_result' and not discarded"
         with pytest.raises(KeyMissing, match="doctor"):
-            async with database.transaction() as connection:
+            async with without.transaction() as connection:
                 await connection.scalars(text(sql), story.key._asdict())
     finally:
         await sealing.close()
-        async with database.driver() as connection:  # else whoever connects to these servers next is asked for the key
-            await connection.execute("delete from perdure.encryption_keys where id = 'doctor'")
+        await without.close()
