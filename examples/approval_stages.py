@@ -2,7 +2,32 @@
 
 What keeps the agent from approving its own request: `decide` is run only after a person has approved that very call
 (`approval="human"`), and clients may write what is in `inputs` and nothing else, so the key that opens the last stage
-comes from that task alone. The definition is all that is here; `python examples/approval_stages.py` prints its stages.
+comes from that task alone. `python examples/approval_stages.py` prints its stages. To serve it, from the project's folder:
+
+    perdure dev examples.approval_stages:app
+
+The agent, in another terminal:
+
+    api=http://127.0.0.1:8700
+    session=$(curl -s $api/initialize --json '{"workflow_name": "purchase_approval"}' | jq -r .session_id)
+    act() { curl -s $api/execute -H "X-Session-Id: $session" --json "$1"; }
+    act '{"workflow_name": "purchase_approval", "action": "method_call", "task": "write_request",
+          "args": {"purpose": "Pens for the office", "amount_eur": 240, "supplier": "Stationer"}}'
+    act '{"workflow_name": "purchase_approval", "action": "stage_transition", "stage": "review"}'
+    act '{"workflow_name": "purchase_approval", "action": "method_call", "task": "decide",
+          "args": {"verdict": "approve", "reason": "We need them."}}'
+
+The last one answers at once, with status "waiting" and the action's id: it waits for a person. The person, who may be
+anywhere, and in no hurry:
+
+    perdure stages list --waiting
+    perdure stages answer SESSION ACTION --approve --by Ada
+
+or, to decide otherwise than was asked, `--arguments '{"verdict": "reject", "reason": "Not this year."}'`, or `--deny`. Then
+the agent goes on:
+
+    act '{"workflow_name": "purchase_approval", "action": "stage_transition", "stage": "purchase"}'
+    act '{"workflow_name": "purchase_approval", "action": "method_call", "task": "place_order"}'
 """
 
 from __future__ import annotations
@@ -12,6 +37,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from perdure import App
 from perdure.uaip import State, TaskContext, Workflow, stage, task, workflow
 
 LIMIT_EUR = 10_000
@@ -77,6 +103,8 @@ class PurchaseApproval:
 
 
 approval: Workflow = PurchaseApproval
+
+app = App(workflows=[approval])
 
 if __name__ == "__main__":
     for step in approval.definition.stages:

@@ -1,14 +1,46 @@
 """A store as a UAIP workflow: an agent from outside can look, fill a cart and pay, in this order only.
 
-The definition is all that is here: what a worker will serve and sessions are pinned to. `python examples/stage_store.py`
-prints its stages.
+Its App serves a second workflow, sending goods back, which is the JSON document beside this file: one of its tasks is a
+function of ours, one an HTTP call to a carrier (`carrier.py` is one for this machine). `python examples/stage_store.py`
+prints the stages of both. To serve them, from the project's folder:
+
+    python examples/carrier.py &
+    perdure dev examples.stage_store:app
+
+and in another terminal, as an agent would, with nothing but HTTP:
+
+    api=http://127.0.0.1:8700
+    curl -s $api/api/workflows/store
+    session=$(curl -s $api/initialize --json '{"workflow_name": "store"}' | jq -r .session_id)
+    act() { curl -s $api/execute -H "X-Session-Id: $session" --json "$1"; }
+    act '{"workflow_name": "store", "action": "method_call", "task": "search_products", "args": {"words": "pen"}}'
+    act '{"workflow_name": "store", "action": "stage_transition", "stage": "cart"}'
+    act '{"workflow_name": "store", "action": "method_call", "task": "add_to_cart", "args": {"product_id": "SKU-001"}}'
+    act '{"workflow_name": "store", "action": "stage_transition", "stage": "checkout"}'
+    act '{"workflow_name": "store", "action": "state_input", "state_updates": {"user.email": "ada@example.org"}}'
+    act '{"workflow_name": "store", "action": "stage_transition", "stage": "checkout"}'
+    act '{"workflow_name": "store", "action": "method_call", "task": "pay"}'
+    act '{"workflow_name": "store", "action": "stage_transition", "stage": "done"}'
+
+The first way to the checkout is refused, and the answer says what is missing. Sending it back:
+
+    session=$(curl -s $api/initialize --json '{"workflow_name": "goods_return"}' | jq -r .session_id)
+    act '{"workflow_name": "goods_return", "action": "method_call", "task": "find_order", "args": {"order": "A-1001"}}'
+    act '{"workflow_name": "goods_return", "action": "stage_transition", "stage": "label"}'
+    act '{"workflow_name": "goods_return", "action": "method_call", "task": "order_label", "args": {"weight_kg": 0.4}}'
+
+Where the API wants keys, each `curl` also has `-H "Authorization: Bearer $PERDURE_KEY"`.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from pydantic import BaseModel, Field
 
-from perdure.uaip import State, TaskContext, Workflow, stage, task, to, workflow
+from perdure import App
+from perdure.uaip import State, TaskContext, Workflow, stage, task, to, workflow, workflow_from_json
 
 
 class Product(BaseModel):
@@ -114,9 +146,40 @@ class Store:
 
 store: Workflow = Store
 
+# -- sending goods back: a workflow from a document ----------------------------------------------------------
+
+DOCUMENT = Path(__file__).with_name("stage_document.json")
+CARRIER = os.environ.get("CARRIER_URL", "http://127.0.0.1:9400")
+SOLD = {"A-1001": [Line(sku="SKU-001", quantity=1)], "A-1002": [Line(sku="SKU-002", quantity=3)]}
+
+
+class UnknownOrder(Exception):
+    """Nothing was sold under that number."""
+
+
+def find_order(state: State, order: str) -> list[Line]:
+    """Find what was sold under an order's number; it is the order that goods are sent back of from then on."""
+    if order not in SOLD:
+        raise UnknownOrder(f"there is no order {order}")
+    state.set("order", order)
+    return SOLD[order]
+
+
+def load_return() -> Workflow:
+    """The document, with the carrier's address of this deployment."""
+    text = DOCUMENT.read_text(encoding="utf-8").replace("https://carrier.example", CARRIER)
+    return workflow_from_json(text, functions={"find_order": find_order})
+
+
+goods_return = load_return()
+
+app = App(workflows=[store, goods_return])
+
 if __name__ == "__main__":
-    for step in store.definition.stages:
-        print(f"{step.name}: {step.description}")
-        print(f"  tasks: {', '.join(task.name for task in step.tasks) or 'none'}")
-        print(f"  needs: {', '.join(step.prerequisites) or 'nothing'}")
-        print(f"  leads to: {', '.join(edge.target for edge in step.transitions) or 'nothing, it is the end'}")
+    for served in app.workflows:
+        print(f"{served.name}: {served.definition.description}")
+        for step in served.definition.stages:
+            print(f"  {step.name}: {step.description}")
+            print(f"    tasks: {', '.join(task.name for task in step.tasks) or 'none'}")
+            print(f"    needs: {', '.join(step.prerequisites) or 'nothing'}")
+            print(f"    leads to: {', '.join(edge.target for edge in step.transitions) or 'nothing, it is the end'}")

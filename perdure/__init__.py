@@ -17,22 +17,31 @@ if TYPE_CHECKING:
     from perdure.uap.agent import agent
     from perdure.uap.app import App
     from perdure.uap.conversations import ask, query
+    from perdure.uap.delegate import delegate
+    from perdure.uap.present import present
+    from perdure.uap.remote_agent import remote_agent
     from perdure.uap.session import Session, session
     from perdure.uap.session_checkpoints import Checkpoint
     from perdure.uap.thread_node import ThreadNode
     from perdure.uap.thread_tree import ThreadTree
     from perdure.upp.secrets import secret
+    from perdure.upp.tool_media import StructuredToolResult, ToolMedia
 
 __all__ = [
     "App",
     "Checkpoint",
     "Session",
+    "StructuredToolResult",
     "ThreadNode",
     "ThreadTree",
+    "ToolMedia",
     "agent",
     "ask",
     "connect",
+    "delegate",
+    "present",
     "query",
+    "remote_agent",
     "secret",
     "session",
 ]
@@ -41,12 +50,17 @@ _HOME = {
     "App": "perdure.uap.app",
     "Checkpoint": "perdure.uap.session_checkpoints",
     "Session": "perdure.uap.session",
+    "StructuredToolResult": "perdure.upp.tool_media",
     "ThreadNode": "perdure.uap.thread_node",
     "ThreadTree": "perdure.uap.thread_tree",
+    "ToolMedia": "perdure.upp.tool_media",
     "agent": "perdure.uap.agent",
     "ask": "perdure.uap.conversations",
     "connect": "perdure.runtime.connect",
+    "delegate": "perdure.uap.delegate",
+    "present": "perdure.uap.present",
     "query": "perdure.uap.conversations",
+    "remote_agent": "perdure.uap.remote_agent",
     "secret": "perdure.upp.secrets",
     "session": "perdure.uap.session",
 }

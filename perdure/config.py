@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -25,6 +25,8 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from perdure.config_envelope import EnvelopeSettings
+from perdure.config_values import absolute, not_negative, positive, seconds
 from perdure.errors import InvalidInput
 from perdure.uap.shared_limits import SharedLimits
 from perdure.upp.prices import Price
@@ -32,6 +34,8 @@ from perdure.upp.prices import Price
 _PREFIX = "PERDURE_"
 _TABLE = ("tool", "perdure")
 _MIB = 1024 * 1024
+_FORWARD = "DELEGATE_FORWARD_THINKING"
+"""As UAMP spells it. Source: UAMP 1.0, section 6.13."""
 
 
 def _host_and_port(value: str) -> str:
@@ -45,26 +49,6 @@ def _postgres_url(value: SecretStr) -> SecretStr:
     scheme, separator, rest = value.get_secret_value().partition("://")
     if scheme not in {"postgresql", "postgres"} or not separator or not rest:
         raise ValueError("no PostgreSQL address")
-    return value
-
-
-def _absolute(value: Path) -> Path:
-    return value.expanduser().absolute()
-
-
-def _seconds(value: object) -> object:
-    """A number in a text, as the environment gives it, counts as seconds; anything else is left to pydantic."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
-def _not_negative(value: timedelta) -> timedelta:
-    if value < timedelta(0):
-        raise ValueError("negative")
     return value
 
 
@@ -93,7 +77,7 @@ Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
-class Settings(BaseSettings):
+class Settings(EnvelopeSettings):
     """What a process was told; a field's description says what a value must be. Made by `load_settings`."""
 
     model_config = SettingsConfigDict(
@@ -125,7 +109,7 @@ class Settings(BaseSettings):
         default="perdure", description="a task queue's name: letters, digits, dots, dashes and underscores"
     )
     tenant: Name = Field(default="default", description="a tenant's id: letters, digits, dots, dashes and underscores")
-    data_folder: Annotated[Path, AfterValidator(_absolute)] = Field(
+    data_folder: Annotated[Path, AfterValidator(absolute)] = Field(
         default=Path(".perdure"),
         validate_default=True,
         description="the folder in which the embedded servers keep their data, taken from the current folder if relative",
@@ -137,7 +121,7 @@ class Settings(BaseSettings):
     max_cached_workflows: int = Field(
         default=1000, ge=0, description="how many open sessions a worker keeps in memory between tasks, at least 0"
     )
-    shutdown_grace: Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)] = Field(
+    shutdown_grace: Annotated[timedelta, BeforeValidator(seconds), AfterValidator(not_negative)] = Field(
         default=timedelta(seconds=5),
         description="how long a stopping worker waits for what it has begun, in seconds or as PT5S",
     )
@@ -242,8 +226,42 @@ class Settings(BaseSettings):
         description="a JSON list of the origins of Temporal's UI whose pages may use /api/codec, such as "
         '["http://localhost:8233"]',
     )
+    uaip_origins: tuple[Annotated[str, StringConstraints(pattern=r"^(\*|https?://[^/\s]+)$")], ...] = Field(
+        default=("*",),
+        description="a JSON list of the origins whose pages may use the stage workflows (UAIP), such as "
+        '["https://shop.example"], or ["*"] for all that have a key',
+    )
+    uamp_origins: tuple[Annotated[str, StringConstraints(pattern=r"^(\*|https?://[^/\s]+)$")], ...] = Field(
+        default=("*",),
+        description="a JSON list of the origins whose pages may use UAMP over HTTP, such as "
+        '["https://shop.example"], or ["*"] for all that have a key',
+    )
+    chat_origins: tuple[Annotated[str, StringConstraints(pattern=r"^(\*|https?://[^/\s]+)$")], ...] = Field(
+        default=("*",),
+        description="a JSON list of the origins whose pages may use the chat of the AI SDK (/api/chat), such as "
+        '["https://shop.example"], or ["*"] for all that have a key',
+    )
+    signing_key: str = Field(
+        default="stored",
+        min_length=1,
+        description="what signs responses: stored for a key that the database keeps, none, or a PEM file with RSA keys of at "
+        "least 2048 bits, the first of which signs",
+    )
     max_request_bytes: int = Field(
         default=32 * _MIB, ge=1024, description="how many bytes a request to the HTTP server may have, at least 1024"
+    )
+
+    max_content_bytes: int = Field(
+        default=64 * _MIB,
+        ge=1024,
+        le=512 * _MIB,
+        description="how many bytes one piece of stored media may have, uploaded or made by a tool, 1024 to 536870912",
+    )
+
+    delegate_forward_thinking: bool = Field(
+        default=True,
+        validation_alias=AliasChoices(_FORWARD.lower(), _FORWARD, _PREFIX + _FORWARD),
+        description="1 if UAMP clients are shown what sub-agents think, as progress of the tool call, or 0",
     )
 
     redact_env: Annotated[tuple[Variable, ...], NoDecode, BeforeValidator(_split)] = Field(
@@ -251,9 +269,18 @@ class Settings(BaseSettings):
         description="a list of environment variables, by commas, whose values are redacted in all that is stored and said, "
         "such as STRIPE_KEY,SMTP_PASSWORD",
     )
-    fold_after: Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)] = Field(
+    fold_after: Annotated[timedelta, BeforeValidator(seconds), AfterValidator(not_negative)] = Field(
         default=timedelta(seconds=60),
         description="how long after a run's end its deltas are folded in the event log, in seconds or as PT60S",
+    )
+    uamp_idle: Annotated[timedelta, BeforeValidator(seconds), AfterValidator(positive)] = Field(
+        default=timedelta(days=1),
+        description="how long a UAMP session without an open response may be silent before it ends, in seconds above 0 or "
+        "as PT3600S",
+    )
+    uamp_retention: Annotated[timedelta, BeforeValidator(seconds), AfterValidator(not_negative)] = Field(
+        default=timedelta(days=7),
+        description="how long ended UAMP sessions are kept, and what was sent to them, in seconds or as PT604800S",
     )
 
     @classmethod
@@ -293,6 +320,8 @@ def load_settings(**given: Any) -> Settings:
 def _explained(problem: ErrorDetails, given: dict[str, Any]) -> str:
     name = str(problem["loc"][0])
     variable = _PREFIX + name.upper()
+    if name == _FORWARD.lower() and _FORWARD in os.environ:
+        variable = _FORWARD
     if name not in Settings.model_fields:
         return f"[tool.perdure] in pyproject.toml has {name!r}, which is no setting of Perdure. Remove or correct it."
     if name in given:

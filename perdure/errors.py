@@ -4,16 +4,21 @@ PerdureError
 ├── UserError               the caller's mistake; nothing was stored or half done
 │   ├── InvalidInput        a value that cannot be used, named in the message
 │   ├── UnknownAgent        no worker registered an agent of that name
+│   ├── UnknownTask         this worker has no function for a task that a stage session is pinned to
 │   ├── UnknownSession      no session of that id
 │   │   └── WrongAgent      the session is there, and another agent's
 │   ├── UnknownRun          no run of that id
 │   ├── UnknownWait         no wait of that id
+│   ├── UnknownAction       the stage session has no action of that id
+│   ├── UnknownContent      no stored media of that id, or its time is over
 │   ├── WaitAnswered        the wait has been answered; it is answered once
 │   ├── WaitStale           the wait's run has ended, its time is over, or what it asks about has changed
 │   ├── KeyConflict         an idempotency key used again with another body
+│   ├── ActionOpen          the stage session has an action that is not settled
 │   ├── RunActive           policy "reject" met an active run
 │   ├── QueueFull           the session's inbox holds as many inputs as it may
 │   ├── SessionLimitReached the session's runs have used all that they may
+│   ├── PaymentNeeded       the agent is paid for, and the request brought nothing that pays
 │   └── SessionGone         the session is being deleted
 ├── RunError                the run failed; carries the run's id where it is known
 │   ├── LimitExceeded       a limit on steps, tokens, money or time was reached
@@ -22,6 +27,7 @@ PerdureError
 │   ├── OutcomeUnknown      a tool may or may not have had its effect
 │   ├── StrategyError       the strategy's own code raised
 │   ├── RunCancelled        the run was cancelled
+│   ├── PaymentMissing      the run was not paid for
 │   ├── GuardrailRejected   a guardrail rejected the input or the answer
 │   └── DamagedSession      a stored body does not have the hash that history names
 ├── ProtocolError           a wire protocol's error; has the protocol's code
@@ -29,6 +35,7 @@ PerdureError
 │   ├── ServerUnavailable   Temporal or PostgreSQL does not answer
 │   ├── SchemaOutdated      the database's schema is not this version's
 │   ├── KeyMissing          this process lacks a key that opens what is stored
+│   ├── GateMissing         this process lacks the payment gate of an agent
 │   └── EmbeddedError       an embedded server cannot be started
 └── UPPError                perdure.upp.errors: an error of the model layer, with UPP's codes
 
@@ -36,6 +43,8 @@ Only two functions know the activity border: `perdure.activities.border.to_appli
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 
 class PerdureError(Exception):
@@ -54,6 +63,10 @@ class UnknownAgent(UserError):
     """No worker has registered an agent of that name."""
 
 
+class UnknownTask(UserError):
+    """This worker has nothing that carries out a task which a stage session's definition has; another one may."""
+
+
 class UnknownSession(UserError):
     """No session of that id exists for this tenant."""
 
@@ -70,6 +83,14 @@ class UnknownWait(UserError):
     """No wait of that id exists for this tenant."""
 
 
+class UnknownAction(UserError):
+    """The stage session has no action of that id."""
+
+
+class UnknownContent(UserError):
+    """No stored media of that id exists for this tenant: it was never stored, is deleted, or its time is over."""
+
+
 class WaitAnswered(UserError):
     """The wait has been answered before. The message says by whom and when."""
 
@@ -80,6 +101,10 @@ class WaitStale(UserError):
 
 class KeyConflict(UserError):
     """The idempotency key was used before with another body."""
+
+
+class ActionOpen(UserError):
+    """The stage session has an action that is not settled, which what was asked for would cut off."""
 
 
 class RunActive(UserError):
@@ -108,6 +133,29 @@ class SessionLimitReached(UserError):
     def __init__(self, message: str, *, code: str = "session_limit") -> None:
         super().__init__(message)
         self.code = code
+
+
+class PaymentNeeded(UserError):
+    """The agent is paid for, and what the request brought does not pay. Nothing was stored.
+
+    Attributes:
+        code: "payment_required", or why the payment was refused, such as "token_invalid".
+        accepts: the ways to pay, each with the amount and its currency.
+        can_retry: another payment may be accepted.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "payment_required",
+        accepts: Sequence[Mapping[str, str]] = (),
+        can_retry: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.accepts = [dict(way) for way in accepts]
+        self.can_retry = can_retry
 
 
 class SessionGone(UserError):
@@ -152,6 +200,10 @@ class RunCancelled(RunError):
     """The run was cancelled before it had an answer."""
 
 
+class PaymentMissing(RunError):
+    """The run was not paid for in time (code "payment_timeout"), or its payment was refused for good."""
+
+
 class GuardrailRejected(RunError):
     """A guardrail rejected the input (code "input_rejected") or the answer (code "output_rejected") of a run."""
 
@@ -186,6 +238,10 @@ class SchemaOutdated(ServerError):
 
 class KeyMissing(ServerError):
     """This process lacks a key that opens what is stored; `PERDURE_ENCRYPTION_KEYS` must name it."""
+
+
+class GateMissing(ServerError):
+    """This process lacks the payment gate that an agent is paid through; it must be started with the app that has it."""
 
 
 class EmbeddedError(ServerError):

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.skip_guard import SkipGuard, read_allowed
 
@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # A machine that others use too makes an example slow, which says nothing of the code.
-settings.register_profile("busy machine", deadline=None)
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
 
 # Else asyncio makes a loop for whoever asks for the current one, which nobody closes.

@@ -11,7 +11,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINKS = ("activities", "api", "migrations", "worker", "workflows")
 PACKAGE = {
-    *("__init__.py", "py.typed", "execution.py", "errors.py", "config.py", "types.py"),
+    *(
+        "__init__.py",
+        "py.typed",
+        "execution.py",
+        "errors.py",
+        "config.py",
+        "config_envelope.py",
+        "config_values.py",
+        "types.py",
+        "payments.py",
+        "uamp_envelope_client.py",
+    ),
     *(
         "middleware",
         "upp",

@@ -21,6 +21,8 @@ def missing() -> list[str]:
     revisions = root.joinpath("migrations", "versions")
     if not revisions.is_dir() or not any(entry.name.endswith(".py") for entry in revisions.iterdir()):
         found.append("the database's revisions in perdure/migrations/versions")
+    if not root.joinpath("protocols", "threadprotocol", "threadprotocol.mjs").is_file():
+        found.append("threadprotocol.mjs, which clients in JavaScript copy")
     shipped = [str(path) for path in distribution("perdure").files or []]
     if not any(path.endswith("LICENSE") for path in shipped):
         found.append("LICENSE")

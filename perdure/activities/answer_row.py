@@ -11,6 +11,7 @@ from perdure.uap.events import action_data, uap_event, upp_event
 from perdure.uap.options import RunOptions
 from perdure.uap.plan_answer import plan_from_text
 from perdure.uap.scaffold import REASON, as_scaffold, prompt_message
+from perdure.uap.stage_place import StagePlace, qualified
 from perdure.uap.strategy import PLAIN, Ask
 from perdure.upp.errors import UPPError
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads, sha256_hex
@@ -24,7 +25,9 @@ from perdure.upp.tools import effect_name
 def ask_of(call: GenerateInput) -> Ask:
     """What the strategy asked for."""
     given = call.ask
-    return PLAIN if given is None else Ask(given.scaffold, given.prompt, given.observe, given.tools, given.structure)
+    if given is None:
+        return PLAIN
+    return Ask(given.scaffold, given.prompt, given.observe, given.tools, given.structure, given.stages)
 
 
 def as_asked(message: AssistantMessage, call: GenerateInput) -> AssistantMessage:
@@ -46,8 +49,18 @@ def data_of(message: AssistantMessage, call: GenerateInput) -> JSONValue:
         return None
 
 
-def answer_row(agent: Agent, options: RunOptions, call: GenerateInput, response: LLMResponse) -> AnswerRow:
-    """The row of an answer."""
+def answer_row(
+    agent: Agent, options: RunOptions, call: GenerateInput, response: LLMResponse, stage: StagePlace | None = None
+) -> AnswerRow:
+    """The row of an answer.
+
+    Args:
+        agent: who gave it.
+        options: of the run.
+        call: what it answers.
+        response: the answer.
+        stage: where its agent was in the workflow that it walks.
+    """
     body = dumps(response.message.to_json())
     prompt = prompt_body(call)
     usage: JSONObject = {name: value for name, value in response.usage.to_json().items() if name != "cycles" and value}
@@ -61,7 +74,7 @@ def answer_row(agent: Agent, options: RunOptions, call: GenerateInput, response:
         usage=usage,
         stop=response.stop_reason,
         results_id=call.results,
-        calls=_calls(agent, options, response.message),
+        calls=_calls(agent, options, response.message, stage),
         scaffold=bool(call.ask and call.ask.scaffold),
         prompt=None if prompt is None or call.ask is None else {"id": call.ask.prompt_id, "sha256": sha256_hex(prompt)},
         prompt_body=prompt,
@@ -100,11 +113,13 @@ def starting_events(call: GenerateInput, message: AssistantMessage) -> list[JSON
     return events
 
 
-def _calls(agent: Agent, options: RunOptions, message: AssistantMessage) -> list[JSONObject]:
+def _calls(agent: Agent, options: RunOptions, message: AssistantMessage, stage: StagePlace | None) -> list[JSONObject]:
     client_side = {str(tool["name"]) for tool in options.client_tools}
     calls: list[JSONObject] = []
     for tool_call, sha256 in zip(message.tool_calls or [], argument_hashes(message), strict=True):
         tool = agent.tool(tool_call.tool_name)
+        if tool is None and stage is not None:
+            tool = agent.tool(qualified(stage.stage, tool_call.tool_name))
         effect = effect_name(tool) if tool else "client" if tool_call.tool_name in client_side else "none"
         calls.append(
             {

@@ -9,6 +9,7 @@ from typing import Any, cast
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.agent_stages import keep_definition
 from perdure.activities.children import open_child
 from perdure.activities.contracts import BeginRunInput, BeginRunResult, Progress, RunFrame
 from perdure.activities.convert import converter
@@ -54,8 +55,10 @@ class BeginRun:
         if call.parent is not None:
             await open_child(self._services, call, call.parent)
         agent = self._services.app.agent(call.agent)
-        frozen = converter.unstructure(agent.spec(self._services.limits, self._services.prices, path=call.agent))
+        made = agent.spec(self._services.limits, self._services.prices, path=call.agent)
+        frozen = converter.unstructure(self._services.app.charged(made))
         spec = known_secrets.json(frozen)
+        await keep_definition(self._services, writer.key, agent)
         crash_point("begin_run.storing")
         begun = await self._begin(writer, call, spec)
         crash_point("begin_run.stored")

@@ -13,16 +13,20 @@ from perdure.activities.lifeline import STORE_PATIENCE
 from perdure.activities.redaction import clean_execution
 from perdure.activities.services import Services
 from perdure.store.answers import Writer
+from perdure.store.content.contents import NewContent, keep_content
 from perdure.store.database import keep_trying
 from perdure.store.payloads import read_payloads
 from perdure.store.tool_calls import CallState, ResultRow, claim_call, save_result
 from perdure.testing.crash import crash_point
 from perdure.uap.cut import cut_value
-from perdure.uap.events import upp_event
+from perdure.uap.events import CONTENT_ITEMS, PRESENTED, upp_event
+from perdure.uap.stage_place import place_of
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads, sha256_hex
+from perdure.upp.redaction import known_secrets
 from perdure.upp.stream import tool_execution_end
 from perdure.upp.timestamp import format_timestamp, now
 from perdure.upp.tool_call import ToolCall, ToolExecution
+from perdure.upp.tool_media import ToolContent
 
 
 class CallResults:
@@ -51,12 +55,14 @@ class CallResults:
         crash_point("call_tool.claimed")
         return state
 
-    async def stored(self, writer: Writer, state: CallState) -> CallToolResult:
+    async def stored(self, writer: Writer, call: CallToolInput, state: CallState) -> CallToolResult:
         """The result of a call that is done."""
         database = self._services.database
         wanted = [state.sha256, *([state.used_sha256] if state.used_sha256 else [])]
         found = await keep_trying(lambda: read_payloads(database, writer.key, wanted), deadline=STORE_PATIENCE)
-        result = _result(loads(found[state.sha256]), state.is_error, state.duration_ms, state.attempt, state.approved)
+        value = loads(found[state.sha256])
+        result = _result(value, state.is_error, state.duration_ms, state.attempt, state.approved)
+        result = result if call.stage is None else dataclasses.replace(result, stage=place_of(value))
         return _with_arguments(result, loads(found[state.used_sha256])) if state.used_sha256 else result
 
     async def save(
@@ -87,6 +93,8 @@ class CallResults:
             used_sha256=None if used is None else sha256_hex(used),
             used=used,
         )
+        if execution.content is not None:
+            await self._keep(writer, execution.content)
         events = [_end_event(call, tool_call, execution, attempt), *more]
         crash_point("call_tool.storing")
         saved = await keep_trying(
@@ -95,12 +103,26 @@ class CallResults:
         crash_point("call_tool.stored")
         self._services.announcer.changed(writer.key)
         if saved.kind == "stored" and saved.state is not None:
-            return await self.stored(writer, saved.state)
+            return await self.stored(writer, call, saved.state)
         if saved.kind != "won":
             return CallToolResult(kind=saved.kind)
         result = _result(execution.result, execution.is_error, execution.duration_ms, attempt, execution.approved)
         result = dataclasses.replace(result, batch_sha256=saved.batch_sha256)
+        result = result if call.stage is None else dataclasses.replace(result, stage=place_of(execution.result))
         return result if used is None else _with_arguments(result, execution.arguments)
+
+    async def _keep(self, writer: Writer, content: ToolContent) -> None:
+        """Store the media of a call before anybody is told of it. The ids are those of the bytes: a retry stores nothing."""
+        database, made_by = self._services.database, f"run {writer.run}"
+        for item in content.media:
+            if item.data is None:
+                continue
+            new = NewContent(
+                item.media_type, item.data, made_by, id=item.content_id, filename=known_secrets.json(item.filename)
+            )
+            crash_point("content.storing")
+            await keep_trying(lambda one=new: keep_content(database, writer.key.tenant, one), deadline=STORE_PATIENCE)
+            crash_point("content.stored")
 
 
 def told(
@@ -150,6 +172,11 @@ def _end_event(call: CallToolInput, tool_call: ToolCall, execution: ToolExecutio
         call.index,
     )
     entry = upp_event(event, step=call.step, attempt=attempt, message=call.message)
+    data = cast(JSONObject, entry["d"])
     if cut is not None:
-        cast(JSONObject, entry["d"])["cut"] = cut
+        data["cut"] = cut
+    if execution.content is not None:
+        data[CONTENT_ITEMS] = known_secrets.json(execution.content.to_json())
+    if execution.content is not None and execution.content.presented:
+        data[PRESENTED] = True
     return entry

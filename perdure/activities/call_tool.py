@@ -9,12 +9,14 @@ from datetime import timedelta
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.agent_stages import AgentStages
 from perdure.activities.approvals import Approved, arguments_of, decide, question_for_client, question_of
 from perdure.activities.call_results import CallResults, told
 from perdure.activities.child_calls import ChildResults
 from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.activities.kept_queries import keeping_queries
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
+from perdure.activities.remote_calls import RemoteCalls
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession
 from perdure.store.answers import Writer
@@ -23,11 +25,12 @@ from perdure.store.tool_calls import CallState, Question, open_wait
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.ids import tool_call_key
+from perdure.uap.stage_call import StageCall
 from perdure.upp.json_value import dumps, sha256_hex
 from perdure.upp.redaction import known_secrets
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import ApprovalNeeded, ReadyCall, prepare_call, run_prepared
-from perdure.upp.tools import CLIENT, HUMAN, Tool, ToolContext, ToolEffect
+from perdure.upp.tools import CLIENT, HUMAN, REMOTE, Tool, ToolContext, ToolEffect
 
 CANCELLED = "The run was cancelled while this tool was running; whether it had its effect is not known."
 NOT_BEGUN = "The run was cancelled before this tool was run."
@@ -40,7 +43,9 @@ class CallTool:
         """Call the tools of the agents in `services`."""
         self._services = services
         self._results = CallResults(services)
+        self._stages = AgentStages(services)
         self._children = ChildResults(services, self._results)
+        self._remotes = RemoteCalls(services, self._results)
 
     @activity.defn(name=contracts.CALL_TOOL)
     async def call_tool(self, call: CallToolInput) -> CallToolResult:
@@ -60,35 +65,43 @@ class CallTool:
         if not self._services.app.serves(call.agent):
             return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
+        stage = await self._stages.call(writer, call, tool_call.tool_name)
         if call.child:
-            return await self._children.take(writer, call, tool_call)
+            return await self._children.take(writer, call, tool_call, stage)
         agent = self._services.app.agent(call.agent)
-        tool = _as_frozen(agent.tool(tool_call.tool_name), call)
+        tool = _as_frozen(agent.tool(tool_call.tool_name) if stage is None else stage.tool, call)
         claim = call.effect == ToolEffect.ONCE and (tool is None or tool.approval is None)
         approved: Approved | None = None
-        if activity.info().attempt > 1 or call.adopted or call.effect in (ToolEffect.ONCE, CLIENT):
+        if activity.info().attempt > 1 or call.adopted or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
             known = await self._results.look_up(writer, call, claim=claim)
-            settled = await self._settle(writer, call, tool_call, known, tool)
+            answered = (
+                await self._remotes.answer(writer, call, tool_call, known, agent) if call.effect == REMOTE else None
+            )
+            if answered is not None:
+                return answered
+            settled = await self._settle(writer, call, tool_call, known, _Given(agent, tool, stage=stage))
             if isinstance(settled, CallToolResult):
                 return settled
             approved = settled
             claim = claim or known.state == "running"  # somebody said that it was not run after all
-        return await self._run(writer, call, tool_call, _Given(agent, tool, approved, claimed=claim))
+        return await self._run(writer, call, tool_call, _Given(agent, tool, approved, claimed=claim, stage=stage))
 
     async def _settle(
-        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, known: CallState, tool: Tool | None
+        self, writer: Writer, call: CallToolInput, tool_call: ToolCall, known: CallState, given: _Given
     ) -> CallToolResult | Approved | None:
         """The result of a call that is not to be run, by what is known of it; else what was approved of it, if anything."""
         if known.state in ("gone", "late"):
             return CallToolResult(kind=known.state)
         if known.state == "done":
-            return await self._results.stored(writer, known)
+            return await self._results.stored(writer, call, known)
         decided = decide(call, tool_call, known, may_have_run=activity.info().attempt > 1 or call.adopted)
         if decided is None or isinstance(decided, Approved):
             return decided
         if not isinstance(decided, CallToolResult):
             made = told(tool_call, decided.result, is_error=decided.is_error, approved=decided.approved)
+            made = made if given.stage is None else await given.stage.finish(made)
             return await self._results.save(writer, call, tool_call, made)
+        tool = given.tool
         if call.effect == CLIENT and known.open is None and tool is not None and tool.timeout is not None:
             return await self._park(writer, call, question_for_client(call, tool_call, tool.timeout))
         return decided
@@ -100,12 +113,15 @@ class CallTool:
             if given.late_claim(call) and isinstance(ready, ReadyCall):
                 known = await self._results.look_up(writer, call, claim=True)
                 if known.state != "pending":
-                    settled = await self._settle(writer, call, tool_call, known, given.tool)
+                    settled = await self._settle(writer, call, tool_call, known, given)
                     return settled if isinstance(settled, CallToolResult) else CallToolResult(kind="elsewhere")
+            if call.effect == REMOTE and isinstance(ready, ReadyCall):
+                return await self._remotes.ask(writer, call, ready, given.agent.tool(tool_call.tool_name))
             begun = True
             crash_point("call_tool.running")
             execution = await self._carry_out(call, ready, given.agent)
             crash_point("call_tool.ran")
+            execution = execution if given.stage is None else await given.stage.finish(execution)
         except ApprovalNeeded as needed:
             assert given.tool is not None, "a tool asks"
             asked = known_secrets.json(needed.arguments)
@@ -132,6 +148,7 @@ class CallTool:
             idempotency_key=tool_call_key(call.message, call.index),
             attempt=activity.info().attempt,
             secrets=self._services.app.secrets,
+            contents=self._services.contents(call.tenant),
         )
         return await run_prepared(ready, context, agent.tool_strategy)
 
@@ -165,12 +182,14 @@ class _Given:
         tool: None if there is none of that name.
         approved: what a person has approved, if anybody was asked.
         claimed: the call's row says that it is running, if its effect needs that.
+        stage: of a stage's tool.
     """
 
     agent: Agent
     tool: Tool | None
-    approved: Approved | None
-    claimed: bool
+    approved: Approved | None = None
+    claimed: bool = False
+    stage: StageCall | None = None
 
     def late_claim(self, call: CallToolInput) -> bool:
         """Whether the row is to be marked only now: until its approval the call has not begun."""
@@ -181,7 +200,7 @@ def _as_frozen(tool: Tool | None, call: CallToolInput) -> Tool | None:
     """The tool with the timeout of the run's spec where it has none, and with its approval, whatever a deploy has made of it."""
     if tool is None or tool.run is None:
         return tool
-    if tool.timeout is None:
+    if tool.timeout is None and call.effect != REMOTE:
         tool = dataclasses.replace(tool, timeout=timedelta(seconds=call.timeout_s))
     if call.approval == HUMAN and tool.approval is None:
         tool = dataclasses.replace(tool, approval=HUMAN)

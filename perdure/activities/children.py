@@ -6,8 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, cast
 
+from perdure.activities.agent_stages import called_name
 from perdure.activities.border import from_description
 from perdure.activities.contracts import BeginRunInput, CallToolInput, ParentLink
+from perdure.activities.said_before import said_before
 from perdure.activities.services import Services
 from perdure.errors import DamagedSession, InvalidInput, UnknownAgent
 from perdure.store.children import Opening, find_child_run, open_session, started_data
@@ -16,10 +18,15 @@ from perdure.store.runs import TERMINAL, RunRow
 from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.agent_tool import AgentTool, result_of, task_of
+from perdure.uap.attachments import attached, task_message
+from perdure.uap.delegate import ATTACHMENTS
+from perdure.uap.delegated import delegated_agent
 from perdure.uap.events import run_event
 from perdure.uap.inheritance import check_level, deepest
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
+from perdure.uap.stage_call import check_arguments
+from perdure.uap.stage_place import is_own
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import UserMessage
 from perdure.upp.tool_call import ToolCall, ToolExecution
@@ -28,6 +35,15 @@ from perdure.upp.tools import Tool, ToolContext
 
 CANCELLED = "The sub-agent was cancelled before it had an answer."
 _NO_CONTEXT = ToolContext(call_id="", idempotency_key="", attempt=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """Where the tool call stands that asks a sub-agent: in the message of that row id, of this session's run."""
+
+    key: SessionKey
+    run: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +65,37 @@ class ChildOutcome:
     event: JSONObject
 
 
-def prepare(services: Services, agent: str, tool_call: ToolCall) -> tuple[Agent, str]:
+async def prepare(services: Services, path: str, tool_call: ToolCall, asked: AskedBy) -> tuple[Agent, UserMessage]:
     """The sub-agent that a tool call asks, with what it inherits, and its task.
 
     Args:
         services: of this worker.
-        agent: path of the parent.
+        path: of the sub-agent: its parent's, and how its parent's spec names the tool.
         tool_call: the parent's.
+        asked: where that stands.
 
     Raises:
         UPPError: INVALID_REQUEST if the sub-agent is nested too deeply, or cannot be used with what it inherits.
-        InvalidInput: the call has no task.
+        InvalidInput: the call has no task, its arguments do not fit a stage's task, or it attaches what its conversation
+            does not have.
         UnknownAgent: the parent has no such sub-agent.
     """
-    tool = services.app.agent(agent).tool(tool_call.tool_name)
+    agent, _, name = path.rpartition("/")
+    tool = services.app.agent(agent).tool(name)
     if not isinstance(tool, AgentTool):
-        raise UnknownAgent(f"agent {agent!r} has no sub-agent {tool_call.tool_name!r}")
-    path = f"{agent}/{tool_call.tool_name}"
+        raise UnknownAgent(f"agent {agent!r} has no sub-agent {name!r}")
     _check_depth(services, path.split("/"))
     child = services.app.agent(path)
     if not isinstance(tool_call.arguments, dict):
         raise InvalidInput(f"the arguments of sub-agent {tool_call.tool_name!r} must be a JSON object")
-    return child, task_of(tool, tool_call.arguments)
+    if not is_own(name):
+        check_arguments(tool, tool_call.arguments)
+    task = task_of(tool, tool_call.arguments)
+    if name != delegated_agent(tool_call):
+        return child, UserMessage(task)
+    ids = tool_call.arguments.get(ATTACHMENTS)
+    said = await said_before(services, asked.key, asked.run, asked.message) if ids else []
+    return child, task_message(task, ids, await attached(said, ids, services.contents(asked.key.tenant)))
 
 
 def _check_depth(services: Services, names: list[str]) -> None:
@@ -89,18 +114,28 @@ async def refusal(services: Services, call: CallToolInput, tool_call: ToolCall) 
         tool_call: the same, as its model made it.
     """
     agent = call.agent
-    tool = services.app.agent(agent).tool(tool_call.tool_name)
+    name = _name_of(services, call, tool_call)
+    tool = services.app.agent(agent).tool(name)
     if not isinstance(tool, AgentTool):
         return await execute_tool(None, tool_call, _NO_CONTEXT)
 
-    def attempt(_: JSONObject) -> None:
+    async def attempt(_: JSONObject) -> None:
         if call.refused is not None:
             raise from_description(cast(JSONObject, call.refused))
-        prepare(services, agent, tool_call)
+        asked = AskedBy(SessionKey(call.tenant, call.session), call.run, call.message)
+        await prepare(services, f"{agent}/{name}", tool_call, asked)
 
     tried = Tool(tool.name, tool.description, tool.parameters, run=attempt)
     execution = await execute_tool(tried, tool_call, _NO_CONTEXT)
     return dataclasses.replace(execution, duration_ms=0) if execution.is_error else None
+
+
+def _name_of(services: Services, call: CallToolInput, tool_call: ToolCall) -> str:
+    """How the parent's spec names the sub-agent that a call asks."""
+    named = delegated_agent(tool_call) if call.stage is None else None
+    if named is not None and isinstance(services.app.agent(call.agent).tool(named), AgentTool):
+        return named
+    return called_name(call, tool_call.tool_name)
 
 
 async def open_child(services: Services, call: BeginRunInput, link: ParentLink) -> None:
@@ -118,7 +153,7 @@ async def open_child(services: Services, call: BeginRunInput, link: ParentLink) 
     if link.index >= len(calls):
         raise DamagedSession(f"message {link.message} of session {parent.session} has no tool call {link.index}")
     tool_call = calls[link.index]
-    agent, task = prepare(services, call.agent.rpartition("/")[0], tool_call)
+    agent, task = await prepare(services, call.agent, tool_call, AskedBy(parent, link.run, link.message))
     crash_point("open_child.storing")
     opened = await open_session(
         services.database,
@@ -131,7 +166,7 @@ async def open_child(services: Services, call: BeginRunInput, link: ParentLink) 
             message=link.message,
             index=link.index,
             call=tool_call.tool_call_id,
-            task=UserMessage(task),
+            task=task,
             options=RunOptions.from_json(cast(JSONObject, link.options)),
         ),
     )

@@ -1,8 +1,9 @@
-"""`end_run`: settles what a run left open and writes its one terminal event. A local activity."""
+"""`end_run`: settles what a run left open, writes its one terminal event, and takes what it cost. A local activity."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,13 +14,18 @@ from perdure.activities.contracts import EndRunInput, EndRunResult
 from perdure.activities.generate import partial_message
 from perdure.activities.lifeline import writer_of
 from perdure.activities.services import Services
+from perdure.errors import ServerUnavailable
 from perdure.store import runs
 from perdure.store.answers import Writer, read_delta_text
+from perdure.store.database import is_away
+from perdure.store.payments.settling import settle_payments
 from perdure.store.runs import Ending
 from perdure.testing.crash import crash_point
 from perdure.uap.events import run_event
 from perdure.upp.json_value import JSONObject, dumps, sha256_hex
 from perdure.upp.timestamp import format_timestamp, parse_timestamp
+
+logger = logging.getLogger(__name__)
 
 _NOT_RUN = {
     "completed": "This tool was not run: the run ended with its calls unexecuted.",
@@ -44,6 +50,8 @@ class EndRun:
         answer = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
         crash_point("end_run.stored")
         self._services.announcer.changed(writer.key)
+        if call.paid:
+            await self._settle(writer)
         ended = EndRunResult(
             kind="gone" if answer["kind"] == "gone" else "ended",
             run=call.run,
@@ -57,6 +65,19 @@ class EndRun:
             usage_by_agent=call.usage_by_agent,
         )
         return _as_before(ended, answer) if answer["kind"] == "stored" else ended
+
+    async def _settle(self, writer: Writer) -> None:
+        """Take what the run cost. The run has ended, whatever its gate raises: then the sweep asks again."""
+        database, gates = self._services.database, self._services.gates
+        try:
+            settled = await settle_payments(database, gates, writer.key, writer.run)
+        except Exception as error:
+            if is_away(error) or isinstance(error, ServerUnavailable):
+                raise
+            logger.exception("payment.settle_deferred run=%s", writer.run)
+            return
+        if settled:
+            self._services.announcer.changed(writer.key)
 
     async def _partial(self, writer: Writer, call: EndRunInput) -> tuple[JSONObject, bytes] | None:
         """The answer that a worker was streaming when it died, rebuilt from its deltas."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 
 from temporalio import activity
 
 from perdure.activities import contracts
+from perdure.activities.agent_stages import AgentStages
 from perdure.activities.answer_row import (
     answer_row,
     argument_hashes,
@@ -31,11 +33,15 @@ from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.answer import accepted
 from perdure.uap.cut import cut_answer
+from perdure.uap.delegate import ids_told
 from perdure.uap.middleware import holds_deltas
 from perdure.uap.request import build_request
+from perdure.uap.shown_media import media_to_show, with_shown_media
+from perdure.uap.stage_place import StagePlace
 from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.provider import LLMRequest, LLMResponse
+from perdure.upp.tools import Tool
 from perdure.upp.usage import empty_usage
 
 
@@ -45,6 +51,7 @@ class Generate:
     def __init__(self, services: Services) -> None:
         """Call the models of the agents in `services`."""
         self._services = services
+        self._stages = AgentStages(services)
 
     @activity.defn(name=contracts.GENERATE)
     async def generate(self, call: GenerateInput) -> GenerateResult:
@@ -56,12 +63,13 @@ class Generate:
         """
         async with beating():
             crash_point("generate.begun")
-            result = await self._generate(call)
+            writer = writer_of(call.tenant, call.session, call.run)
+            stage = await self._stages.place(writer, call)
+            result = await self._generate(writer, call, stage)
             crash_point("generate.reporting")
-            return result
+            return result if stage is None else dataclasses.replace(result, stage=stage)
 
-    async def _generate(self, call: GenerateInput) -> GenerateResult:
-        writer = writer_of(call.tenant, call.session, call.run)
+    async def _generate(self, writer: Writer, call: GenerateInput, stage: StagePlace | None) -> GenerateResult:
         attempt = activity.info().attempt
         again = call.adopted or attempt > 1
         if again:
@@ -79,13 +87,16 @@ class Generate:
             held=held or (call.ask is not None and call.ask.quiet),
         )
         try:
-            return await self._buy(agent, writer, call, deltas)
+            return await self._buy(agent, writer, call, deltas, stage)
         finally:
             deltas.stop()
 
-    async def _buy(self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog) -> GenerateResult:
+    async def _buy(
+        self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog, stage: StagePlace | None
+    ) -> GenerateResult:
         try:
-            request = await keep_trying(lambda: self._request(agent, writer, call), deadline=STORE_PATIENCE)
+            shown = await self._stages.tools(writer, agent, stage)
+            request = await keep_trying(lambda: self._request(agent, writer, call, shown), deadline=STORE_PATIENCE)
             crash_point("generate.buying")
             model = agent.bind()
             permits = self._services.permits(writer, model.provider, model.model_id)
@@ -96,7 +107,7 @@ class Generate:
             if not cancelled_by_user():
                 raise
             return await self._save_partial(agent, writer, call, deltas)
-        return await self._save(agent, writer, call, deltas, response)
+        return await self._save(agent, writer, call, deltas, response, stage)
 
     async def _stored(self, writer: Writer, call: GenerateInput) -> GenerateResult | None:
         database = self._services.database
@@ -122,18 +133,29 @@ class Generate:
             data=data_of(message, call),
         )
 
-    async def _request(self, agent: Agent, writer: Writer, call: GenerateInput) -> LLMRequest:
+    async def _request(self, agent: Agent, writer: Writer, call: GenerateInput, shown: Sequence[Tool]) -> LLMRequest:
         options = await self._services.options(writer)
         messages = await read_conversation(self._services, writer, call, options)
-        return build_request(agent, options, messages, ask_of(call))
+        contents = self._services.contents(call.tenant)
+        messages = await contents.resolved(ids_told(agent, messages))
+        request = build_request(agent, options, messages, ask_of(call), shown)
+        media = await contents.there(media_to_show(request.messages))
+        seen = with_shown_media(request.messages, media, agent.bind().capabilities)
+        return dataclasses.replace(request, messages=seen)
 
     async def _save(
-        self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog, response: LLMResponse
+        self,
+        agent: Agent,
+        writer: Writer,
+        call: GenerateInput,
+        deltas: DeltaLog,
+        response: LLMResponse,
+        stage: StagePlace | None = None,
     ) -> GenerateResult:
         message = as_asked(response.message, call)
         response = dataclasses.replace(response, message=message)
         left, pending = await deltas.finish()
-        row = answer_row(agent, await self._services.options(writer), call, response)
+        row = answer_row(agent, await self._services.options(writer), call, response, stage)
         events: list[JSONValue] = [*left, *opening_events(call, message)]
         if holds_deltas(agent.middleware):  # nobody sees it before it is checked
             row = dataclasses.replace(row, scaffold=True)

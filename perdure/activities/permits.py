@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from perdure.store.database import Database, is_away, keep_trying
 from perdure.store.limits import Asked, Permit
 from perdure.uap.ids import new_id
 from perdure.uap.shared_limits import EVERYBODY, Bucket
+from perdure.upp.chance import CHANCE
 from perdure.upp.errors import ErrorCode, UPPError
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Permits:
     def _pause(self, found: Asked) -> float:
         """Seconds until it is worth while to ask again: never so long that the place in the queue is lost."""
         pause = max(_SHORTEST_S, _PER_PLACE_S * found.ahead, found.wait_s)
-        return min(pause, _LONGEST_S, self._lease_s / 4) * (1 + random.random() / 4)
+        return min(pause, _LONGEST_S, self._lease_s / 4) * (1 + CHANCE.random() / 4)
 
     async def _renew(self) -> None:
         """Keep what is held. Who waits keeps its place by asking."""

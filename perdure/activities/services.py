@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from perdure.activities.lifeline import STORE_PATIENCE
 from perdure.activities.permits import Permits
 from perdure.errors import DamagedSession
 from perdure.store.ancestry import read_ancestry
 from perdure.store.answers import Writer
+from perdure.store.content.tenant_contents import MAX_CONTENT_BYTES, TenantContents
 from perdure.store.database import Database
 from perdure.store.events import Announcer
 from perdure.store.messages import MessageCache, read_message
+from perdure.store.payments.ledger_gate import known_gates
 from perdure.store.runs import read_options
 from perdure.store.views import read_view
 from perdure.uap.app import App
 from perdure.uap.options import RunOptions
+from perdure.uap.payments import PaymentGate
+from perdure.uap.recent_bodies import RecentBodies
 from perdure.uap.session_key import SessionKey
 from perdure.uap.shared_limits import SharedLimits
 from perdure.uap.spec import Limits
@@ -27,6 +32,8 @@ from perdure.upp.prices import Price, PriceTable
 T = TypeVar("T")
 
 _RECENT = 64
+_RECENT_BYTES = 64_000_000
+_MEDIA_BYTES = 128_000_000
 
 
 @dataclass(slots=True)
@@ -41,6 +48,11 @@ class Services:
         limits: frozen into the spec of each run that begins here.
         prices: what models cost.
         shared: limits that all workers keep together.
+        bodies: of inside agents' stage sessions, by session and hash; all of them are in the store.
+        kept: those that a run has written here, by run and hash.
+        indexed: the namespace has the search attribute for stages.
+        media: bytes of stored media, by tenant and hash.
+        max_content_bytes: how many one piece of media may have.
     """
 
     database: Database
@@ -50,6 +62,11 @@ class Services:
     limits: Limits = field(default_factory=Limits)
     prices: PriceTable = field(default_factory=dict[str, Mapping[str, Price]])
     shared: SharedLimits = field(default_factory=SharedLimits)
+    bodies: RecentBodies = field(default_factory=lambda: RecentBodies(_RECENT_BYTES))
+    indexed: bool = False
+    media: RecentBodies = field(default_factory=lambda: RecentBodies(_MEDIA_BYTES))
+    max_content_bytes: int = MAX_CONTENT_BYTES
+    kept: OrderedDict[str, bool] = field(default_factory=OrderedDict[str, bool])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
     _views: OrderedDict[str, list[dict[str, Any]] | None] = field(
@@ -59,9 +76,23 @@ class Services:
         default_factory=OrderedDict[str, "list[tuple[str, int]]"]
     )
 
+    @property
+    def gates(self) -> dict[str, PaymentGate]:
+        """The payment gates of the app's agents, by name."""
+        return known_gates(self.database, self.app.gate)
+
     def remember(self, message: str, answer: AssistantMessage) -> None:
         """Keep an answer at hand for the tool calls that follow it."""
         _put(self._answers, message, answer)
+
+    def keep(self, run: str, hashes: Iterable[str]) -> None:
+        """Note that a run has written these bodies: as long as it is active nobody takes them for unnamed."""
+        for sha256 in hashes:
+            _put(self.kept, f"{run}/{sha256}", True)
+
+    def has_kept(self, run: str, sha256: str) -> bool:
+        """Whether it has."""
+        return f"{run}/{sha256}" in self.kept
 
     async def answer(self, key: SessionKey, message: str) -> AssistantMessage:
         """A stored answer.
@@ -85,6 +116,10 @@ class Services:
             known = RunOptions.from_json(await read_options(self.database, writer.key, writer.run))
             _put(self._options, writer.run, known)
         return known
+
+    def contents(self, tenant: str) -> TenantContents:
+        """The stored media of a tenant."""
+        return TenantContents(self.database, tenant, self.media, self.max_content_bytes, patience=STORE_PATIENCE)
 
     def permits(self, writer: Writer, provider: str, model: str) -> Permits:
         """What a model call of a run must hold while it asks the provider."""

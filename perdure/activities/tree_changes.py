@@ -18,6 +18,7 @@ from perdure.activities.contracts import BeginRunInput, Progress
 from perdure.activities.convert import converter
 from perdure.activities.history import progress_of
 from perdure.activities.loaded_tree import LoadedTree
+from perdure.activities.rewriting import rewrite
 from perdure.activities.services import Services
 from perdure.activities.stored_checkpoint import StoredCheckpoint, read_stored
 from perdure.errors import InvalidInput
@@ -25,6 +26,7 @@ from perdure.store.answers import Writer
 from perdure.store.beginning import Begun
 from perdure.store.change_inputs import RESUME, Turn, name_input, note_made, refuse, take_turn
 from perdure.store.checkpoints import CheckpointRow, current_checkpoint, read_checkpoints
+from perdure.store.inputs import REWRITE
 from perdure.store.resumed import ResumedRun, Stretch, begin_resumed, copy_calls, write_calls
 from perdure.store.tables import sessions
 from perdure.testing.crash import crash_point
@@ -82,6 +84,9 @@ class _Change:
         loaded = await LoadedTree.load(self.connection, self.key)
         if self.turn.kind == RESUME:
             return await self._resume(loaded)
+        if self.turn.kind == REWRITE:
+            await rewrite(self.connection, self.key, self.turn, self.now, loaded)
+            return None
         detail = cast("dict[str, str]", self.turn.detail)
         match self.turn.kind:
             case "fork":

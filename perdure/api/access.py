@@ -8,10 +8,12 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from perdure.api.authentication import requires
 from perdure.api.backend import Backend
 from perdure.api.principal import Principal, Scope
+from perdure.api.requirement import OptionalRequirement, requires
+from perdure.runtime.payments import Payments
 from perdure.runtime.sessions import Sessions
+from perdure.runtime.stages import Stages
 from perdure.store.database import Database
 from perdure.uap.session_key import SessionKey
 
@@ -40,6 +42,16 @@ class Caller:
         """Whose rows it sees."""
         return self.principal.tenant
 
+    @property
+    def payments(self) -> Payments:
+        """The payments of its tenant's runs."""
+        return self.backend.payments(self.tenant)
+
+    @property
+    def stages(self) -> Stages:
+        """The stage sessions of its tenant."""
+        return self.backend.stages(self.tenant)
+
     def key(self, session: str) -> SessionKey:
         """The key of a session that it named. Raises InvalidInput."""
         return self.sessions.key_of(session)
@@ -59,3 +71,4 @@ Reader = Annotated[Caller, Depends(_caller(Scope.READ))]
 Runner = Annotated[Caller, Depends(_caller(Scope.RUN))]
 Approver = Annotated[Caller, Depends(_caller(Scope.APPROVE))]
 Administrator = Annotated[Caller, Depends(_caller(Scope.ADMIN))]
+RunnerOrStranger = Annotated[Principal | None, Depends(OptionalRequirement(Scope.RUN))]

@@ -7,20 +7,19 @@ browsers write down.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol
 
-from fastapi.openapi.models import HTTPBearer
-from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
-from perdure.api.outbound import is_loopback_name
 from perdure.api.principal import Principal, Scope
 from perdure.api.problems import Refused
 from perdure.api.tokens import TokenVerifier, refused, token_verifier
 from perdure.config import Settings
 from perdure.errors import InvalidInput, ServerUnavailable
+from perdure.runtime.outbound import is_loopback_name
 from perdure.store.api_keys import PREFIX, KeyRow, are_there_keys, find_key, key_id, note_use
 from perdure.store.database import Database, is_away
 
@@ -40,6 +39,10 @@ class Authenticates(Protocol):
 
     async def authenticate(self, connection: HTTPConnection, /) -> Principal:
         """Who it is, or `Refused`."""
+        ...
+
+    async def recognize(self, connection: HTTPConnection, /) -> Principal | None:
+        """Who it is; None if it shows nothing; or `Refused`."""
         ...
 
 
@@ -85,38 +88,57 @@ class Authenticator:
             Refused: it shows nothing (401), nothing that is worth anything (401), or two things (400).
             ServerUnavailable: that cannot be found out now.
         """
-        try:
-            credential = _credential(connection)
-            if credential is None:
-                return await self._nobody()
-            if credential.startswith(PREFIX):
-                return await self._of_key(credential)
-        except Exception as error:
-            if not is_away(error):
-                raise
-            raise ServerUnavailable(f"PostgreSQL at {self._database.address} does not answer") from error
-        if self._tokens is None:
-            raise refused("the credential is no API key (pdk_...), and no tokens are accepted here")
-        return await self._tokens.verify(credential)
-
-    async def _nobody(self) -> Principal:
-        if self._open and not self._is_fresh(self._open_read_at):
-            self._open = not await are_there_keys(self._database)
-            self._open_read_at = self._clock()
-        if not self._open:
+        found = await self.recognize(connection)
+        if found is None:
             raise Refused(
                 401,
                 "unauthenticated",
                 "show an API key (`perdure keys create`) or a token: Authorization: Bearer ...",
                 _CHALLENGE,
             )
-        return Principal(ANONYMOUS, self._tenant, frozenset({Scope.ADMIN}))
+        return found
+
+    async def recognize(self, connection: HTTPConnection) -> Principal | None:
+        """Who sends a request; None if it shows nothing, and that is not enough. Else as `authenticate`.
+
+        While nobody is asked who they are, a credential that is no key is as good as none.
+        """
+        credential = _credential(connection)
+        if credential is None:
+            return await self._nobody()
+        if self._open and not credential.startswith(PREFIX):  # clients of OpenAI's cannot but show something
+            found = await self._nobody()
+            if found is not None:
+                return found
+        return await self.principal_of(credential)
+
+    async def principal_of(self, credential: str) -> Principal:
+        """Whose an API key or a token is, wherever it stood.
+
+        Raises:
+            Refused: it is worth nothing (401).
+            ServerUnavailable: that cannot be found out now.
+        """
+        if credential.startswith(PREFIX):
+            return await self._of_key(credential)
+        if self._tokens is None:
+            raise refused("the credential is no API key (pdk_...), and no tokens are accepted here")
+        return await self._tokens.verify(credential)
+
+    async def _nobody(self) -> Principal | None:
+        if self._open and not self._is_fresh(self._open_read_at):
+            with self._away():
+                self._open = not await are_there_keys(self._database)
+            self._open_read_at = self._clock()
+        return Principal(ANONYMOUS, self._tenant, frozenset({Scope.ADMIN})) if self._open else None
 
     async def _of_key(self, key: str) -> Principal:
-        row = await self._row(key)
+        with self._away():
+            row = await self._row(key)
         if row is None or not row.opens(key, datetime.now(UTC)):
             raise refused("the API key is not known, or was revoked, or has expired")
-        return Principal(row.name, row.tenant, frozenset(scope for scope in Scope if scope.value in row.scopes))
+        scopes = frozenset(scope for scope in Scope if scope.value in row.scopes)
+        return Principal(row.name, row.tenant, scopes, row.expires_at)
 
     async def _row(self, key: str) -> KeyRow | None:
         identity = key_id(key)
@@ -134,42 +156,17 @@ class Authenticator:
             await note_use(self._database, row, now)
         return row
 
+    @contextmanager
+    def _away(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not is_away(error):
+                raise
+            raise ServerUnavailable(f"PostgreSQL at {self._database.address} does not answer") from error
+
     def _is_fresh(self, read_at: float | None) -> bool:
         return read_at is not None and self._clock() - read_at < CACHE_SECONDS
-
-
-class Requirement(SecurityBase):
-    """A dependency that gives the caller if it may do what a route does.
-
-    Attributes:
-        scope: what the route needs.
-    """
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.model = HTTPBearer(description="An API key (`perdure keys create`) or a token of the issuer.")
-        self.scheme_name = "bearer"
-
-    async def __call__(self, connection: HTTPConnection) -> Principal:
-        """The caller.
-
-        Raises:
-            Refused: it is not known (401), or lacks the scope (403).
-        """
-        principal: object = connection.scope.get(PRINCIPAL)
-        if not isinstance(principal, Principal):
-            authenticator: Authenticates = connection.app.state.authenticator
-            principal = await authenticator.authenticate(connection)
-        if not principal.may(self.scope):
-            challenge = f'Bearer realm="perdure", error="insufficient_scope", scope="{self.scope.value}"'
-            detail = f"{principal.name!r} lacks the scope {self.scope.value!r}"
-            raise Refused(403, "forbidden", detail, {"WWW-Authenticate": challenge})
-        return principal
-
-
-def requires(scope: Scope) -> Requirement:
-    """A FastAPI dependency: the caller, which must have a scope."""
-    return Requirement(scope)
 
 
 async def is_open(database: Database, settings: Settings) -> bool:

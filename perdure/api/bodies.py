@@ -14,7 +14,8 @@ from perdure.api.problems import Refused
 
 _DRAINED_BYTES = 4 * 1024 * 1024
 _DRAINED_SECONDS = 2.0
-_NEVER_JSON = ("multipart/", "application/octet-stream")
+NEVER_JSON = ("multipart/", "application/octet-stream")
+"""Beginnings of the types of bodies whose JSON is not counted: they have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,15 @@ class Bounds:
         max_bytes: of a body.
         max_depth: levels of its JSON.
         max_items: values of its JSON.
+        is_read: whether the body is read as JSON; else nothing of it is counted but bytes.
+        setting: the variable that says how many bytes it may have.
     """
 
     max_bytes: int
     max_depth: int
     max_items: int
+    is_read: bool = True
+    setting: str = "PERDURE_MAX_REQUEST_BYTES"
 
 
 class BoundedBody:
@@ -47,7 +52,7 @@ class BoundedBody:
         self._bounds = bounds
         self._length = headers.get("content-length")
         self._json = None
-        if not kind.startswith(_NEVER_JSON):
+        if bounds.is_read and not kind.startswith(NEVER_JSON):
             self._json = JSONBounds(max_depth=bounds.max_depth, max_items=bounds.max_items)
         self._size = 0
         self._is_read = False
@@ -92,7 +97,7 @@ class BoundedBody:
 
     @property
     def _too_large(self) -> str:
-        return f"the body of a request may have {self._bounds.max_bytes} bytes (PERDURE_MAX_REQUEST_BYTES)"
+        return f"the body of a request may have {self._bounds.max_bytes} bytes ({self._bounds.setting})"
 
     async def _drain(self) -> None:
         left = _DRAINED_BYTES

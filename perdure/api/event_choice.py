@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perdure.errors import InvalidInput
 from perdure.store.events import Event
 
-SOURCES = ("run", "uap", "upp", "own")
+SOURCES = ("run", "uap", "upp", "own", "stage")
 _TYPE = re.compile(r"[a-z][a-z0-9_.]{0,63}\*?|\*")
 _MOST_TYPES = 50
 _LARGEST = 2**63 - 1
@@ -38,7 +38,7 @@ def read_choice(types: str | None, sources: str | None) -> EventChoice:
 
     Args:
         types: names with commas between; one that ends in `*` stands for all that begin so.
-        sources: run, uap, upp or own, with commas between.
+        sources: run, uap, upp, own or stage, with commas between.
 
     Raises:
         InvalidInput: one of them is none.

@@ -17,12 +17,12 @@ from typing import Any, cast
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.api.authentication import requires
 from perdure.api.backend import Backend
 from perdure.api.event_choice import EventChoice, read_after, read_choice
 from perdure.api.patience import Patience
 from perdure.api.principal import Scope
-from perdure.api.problems import Refused, of_error, problem
+from perdure.api.problems import Refused, fault_of, problem
+from perdure.api.requirement import requires
 from perdure.api.sse import LAGGING, event_text
 from perdure.api.viewing import Viewing
 from perdure.errors import InvalidInput, PerdureError, ServerError, SessionGone
@@ -61,11 +61,8 @@ async def of_session(
         key = sessions.key_of(session)
         row = await read_session(sessions.database, key)
         start, choice = read_after(after, row.last_seq), read_choice(types, sources)
-    except Refused as refused:
-        await socket.send_denial_response(problem(refused.status, refused.code, str(refused), headers=refused.headers))
-        return
-    except PerdureError as error:
-        await socket.send_denial_response(of_error(error))
+    except (Refused, PerdureError) as error:
+        await socket.send_denial_response(problem(fault_of(error)))
         return
     await socket.accept()
     await _SocketViewer(socket, sessions.stream, key, backend.patience).serve(start, choice)

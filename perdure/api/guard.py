@@ -8,7 +8,8 @@ So only names of this machine pass then, and pages of this server. What a proxy 
 from __future__ import annotations
 
 import re
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias, cast
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
@@ -19,11 +20,27 @@ from starlette.websockets import WebSocket
 
 from perdure.api.authentication import PRINCIPAL, Authenticates
 from perdure.api.bodies import BoundedBody, Bounds
-from perdure.api.outbound import is_loopback_name
-from perdure.api.problems import Refused, of_error, problem
+from perdure.api.principal import Principal
+from perdure.api.problems import Refused, ShapeOf, everywhere_a_problem, fault_of
 from perdure.api.rate_limit import RateLimit
 from perdure.config import Settings
 from perdure.errors import PerdureError
+from perdure.runtime.outbound import is_loopback_name
+
+GUARDED = ("/api/",)
+"""Beginnings of the paths of the house itself whose callers must be known."""
+
+IsSigned: TypeAlias = Callable[[Scope], bool]
+Serves: TypeAlias = Callable[[str], bool]
+
+
+def _never_signed(_: Scope) -> bool:
+    return False
+
+
+def _nowhere(_: str) -> bool:
+    return False
+
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?")
 
@@ -46,8 +63,13 @@ class Guard:
         *,
         bounds: Bounds,
         rate: RateLimit | None = None,
-        guarded: tuple[str, ...] = ("/api/",),
+        guarded: tuple[str, ...] = GUARDED,
         public: frozenset[str] = frozenset(),
+        asks_itself: Serves = _nowhere,
+        open_to_strangers: frozenset[str] = frozenset(),
+        is_signed: IsSigned = _never_signed,
+        own_bounds: Mapping[str, Bounds] | None = None,
+        shape_of: ShapeOf = everywhere_a_problem,
     ) -> None:
         """Stand before `app`.
 
@@ -57,12 +79,22 @@ class Guard:
             rate: of each caller.
             guarded: beginnings of the paths whose callers must be known.
             public: paths among them that anyone may have.
+            asks_itself: whether a path among them is of a door that finds out by itself who calls, or asks nobody.
+            open_to_strangers: paths that somebody may call who shows nothing: what is sent there says who it is.
+            is_signed: whether a request's address itself says that it may come in; its route looks whether that is so.
+            own_bounds: of paths that have others than `bounds`.
+            shape_of: how refusals are told.
         """
         self._app = app
         self._bounds = bounds
         self._rate = rate
         self._guarded = guarded
         self._public = public
+        self._asks_itself = asks_itself
+        self._open_to_strangers = open_to_strangers
+        self._is_signed = is_signed
+        self._own_bounds = own_bounds or {}
+        self._shape_of = shape_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a connection in, or answer it."""
@@ -71,16 +103,14 @@ class Guard:
             return
         body = None  # what comes through a WebSocket is bounded by who reads it
         if scope["type"] == "http":
-            body = BoundedBody(scope, receive, send, self._bounds)
+            body = BoundedBody(scope, receive, send, self._own_bounds.get(scope["path"], self._bounds))
             receive, send = body.receive, body.send
         try:
             if body is not None:
                 body.check_length()
             await self._admit(scope)
-        except Refused as refused:
-            answer = problem(refused.status, refused.code, refused.detail, headers=refused.headers)
-        except PerdureError as error:
-            answer = of_error(error)
+        except (Refused, PerdureError) as error:
+            answer = self._shape_of(scope["path"])(fault_of(error))
         else:
             await self._app(scope, receive, send)
             return
@@ -91,29 +121,68 @@ class Guard:
         if gatekeeper.is_open:
             check_place(Headers(scope=scope))
         path: str = scope["path"]
-        if not path.startswith(self._guarded) or path in self._public:
+        if self._is_signed(scope):
+            self._count(scope, None)
             return
-        principal = await gatekeeper.authenticate(HTTPConnection(scope))
+        if path in self._open_to_strangers:
+            principal = await gatekeeper.recognize(HTTPConnection(scope))
+        elif not path.startswith(self._guarded) or path in self._public or self._asks_itself(path):
+            return
+        else:
+            principal = await gatekeeper.authenticate(HTTPConnection(scope))
         scope[PRINCIPAL] = principal
-        wait = 0 if self._rate is None else self._rate.take((principal.tenant, principal.name))
+        self._count(scope, principal)
+
+    def _count(self, scope: Scope, principal: Principal | None) -> None:
+        """Take a request from its caller's bucket; strangers have one for each address that they come from."""
+        name = f"a stranger at {(scope.get('client') or ('nowhere',))[0]}" if principal is None else principal.name
+        caller = (None if principal is None else principal.tenant, name)
+        wait = 0 if self._rate is None else self._rate.take(caller)
         if wait:
-            detail = f"{principal.name!r} sends too many requests; try again in {wait} s"
+            detail = f"{name!r} sends too many requests; try again in {wait} s"
             raise Refused(429, "too_many_requests", detail, {"Retry-After": str(wait)})
 
 
-def install(app: FastAPI, settings: Settings, *, public: frozenset[str] = frozenset()) -> None:
+def install(
+    app: FastAPI,
+    settings: Settings,
+    *,
+    rate: RateLimit | None = None,
+    guarded: tuple[str, ...] = GUARDED,
+    public: frozenset[str] = frozenset(),
+    asks_itself: Serves = _nowhere,
+    open_to_strangers: frozenset[str] = frozenset(),
+    is_signed: IsSigned = _never_signed,
+    own_bounds: Mapping[str, Bounds] | None = None,
+    shape_of: ShapeOf = everywhere_a_problem,
+) -> None:
     """Put the guard before an app whose `state.authenticator` is an `Authenticator` by the time it serves.
 
     Args:
         app: of FastAPI.
-        settings: the bounds and the rate.
-        public: see `Guard`.
+        settings: the bounds.
+        rate: see `Guard`.
+        guarded: likewise.
+        public: likewise.
+        asks_itself: likewise.
+        open_to_strangers: likewise.
+        is_signed: likewise.
+        own_bounds: likewise.
+        shape_of: likewise.
     """
     bounds = Bounds(settings.max_request_bytes, settings.max_request_depth, settings.max_request_items)
-    rate = None
-    if settings.requests_per_second is not None:
-        rate = RateLimit(settings.requests_per_second, settings.request_burst)
-    app.add_middleware(Guard, bounds=bounds, rate=rate, public=public)
+    app.add_middleware(
+        Guard,
+        bounds=bounds,
+        rate=rate,
+        guarded=guarded,
+        public=public,
+        asks_itself=asks_itself,
+        open_to_strangers=open_to_strangers,
+        is_signed=is_signed,
+        own_bounds=own_bounds,
+        shape_of=shape_of,
+    )
 
 
 def check_place(headers: Headers) -> None:

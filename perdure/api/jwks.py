@@ -15,8 +15,8 @@ import httpx
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, Key, OKPKey, RSAKey
 
-from perdure.api.outbound import fetch
 from perdure.errors import InvalidInput, ServerUnavailable
+from perdure.runtime.outbound import fetch
 
 logger = logging.getLogger(__name__)
 

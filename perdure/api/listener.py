@@ -1,4 +1,4 @@
-"""The socket that the server listens on, had before anything is served so that a taken port is said at once."""
+"""The sockets that the server listens on, had before anything is served so that a taken port is said at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ _BACKLOG = 1024
 _TAKES_NOTHING_MS = 60_000
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int, *, setting: str = "--port, or PERDURE_API_PORT") -> socket.socket:
     """A socket that listens there.
+
+    Args:
+        host: a name or an address.
+        port: 0 for a free one.
+        setting: where the port is said.
 
     Raises:
         InvalidInput: it cannot.
@@ -33,10 +38,28 @@ def bound(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise InvalidInput(
-            f"the API cannot listen on {host} port {port}: {error.strerror or error}; give it a free one: --port, or "
-            "PERDURE_API_PORT"
+            f"the API cannot listen on {host} port {port}: {error.strerror or error}; give it a free one: {setting}"
         ) from error
     return listener
+
+
+def bound_datagrams(listener: socket.socket) -> socket.socket:
+    """A socket for datagrams at the port where another listens.
+
+    Raises:
+        InvalidInput: it is taken.
+    """
+    address = listener.getsockname()
+    found = socket.socket(listener.family, socket.SOCK_DGRAM)
+    try:
+        found.bind(address)
+    except OSError as error:
+        found.close()
+        raise InvalidInput(
+            f"the API cannot take UDP port {address[1]} of {address[0]} for HTTP/3: {error.strerror or error}; give it a port "
+            "that is free for both: --port, or PERDURE_API_PORT"
+        ) from error
+    return found
 
 
 def url_of(listener: socket.socket, scheme: str = "http") -> str:

@@ -18,6 +18,29 @@ _LONGEST_DURATION_S = 10 * 365 * 86_400.0
 _SESSION = "7f0c1f3a-3c5e-4c0e-9b57-0f6f0f0c2f11"
 _NODE = "0a4c9d6e-52a1-4c8e-8a34-8c3e7f1f2a10"
 _CHECKPOINT = "5f6e2c1d-8b7a-4d3c-9e2f-1a0b9c8d7e6f"
+_THREAD: JSONObject = {
+    "version": "1.0.0",
+    "thread_id": _NODE,
+    "created_at": "2025-01-15T10:00:00.000Z",
+    "updated_at": "2025-01-15T10:00:00.000Z",
+    "title": "The build",
+    "agents": {
+        _CHECKPOINT: {
+            "agent_id": _CHECKPOINT,
+            "agent_identifier": "coder",
+            "agent_name": "Coder",
+            "created_at": "2025-01-15T10:00:00.000Z",
+        }
+    },
+    "actions": [
+        {
+            "action_type": "user_message",
+            "timestamp": "2025-01-15T10:00:00.000Z",
+            "sequence": 1,
+            "content": "Why is the build red?",
+        }
+    ],
+}
 _USER: JSONObject = {"type": "user", "content": [{"type": "text", "text": "Why is the build red?"}]}
 
 
@@ -205,6 +228,40 @@ class ImportSession(Body):
     metadata: Object | None = Field(default=None, description="added to the session's own")
 
 
+class OthersText(StrEnum):
+    """Whose voice other agents' words have."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class OthersTools(StrEnum):
+    """What is shown of other agents' tool calls."""
+
+    HIDE = "hide"
+    SUMMARIZE = "summarize"
+    SHOW = "show"
+
+
+class ImportThreads(Body):
+    """Threads of ThreadProtocol that become one session."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"agent": "coder", "threads": [_THREAD]}]})
+
+    agent: Name = Field(description="who goes on with it")
+    threads: Objects = Field(min_length=1, max_length=1000, description="a root, and branches of it, in any order")
+    as_agent: Name | None = Field(
+        default=None,
+        description="the identifier of the agent in the threads that it goes on as; by default its own name",
+    )
+    lenient: bool = Field(default=False, description="keep what can be kept of a thread that breaks rules")
+    others_text: OthersText = Field(default=OthersText.USER, description="whose voice other agents' words have")
+    others_tools: OthersTools = Field(default=OthersTools.HIDE, description="what is shown of other agents' calls")
+    since_join: bool = Field(default=False, description="leave out what was before the agent joined")
+    session: Name | None = Field(default=None, description="a UUIDv4; drawn if left out")
+    metadata: Object | None = Field(default=None, description="of the session")
+
+
 class Fork(Body):
     """A new branch of the thread tree."""
 
@@ -261,6 +318,44 @@ class AnswerWait(Body):
     )
 
     answer: Annotated[Object, Field(description="of an unknown outcome: outcome and perhaps result; of a client's tool: result")]  # fmt: skip
+
+
+class PayRun(Body):
+    """What pays for a run. Nothing of it is stored but what stands for it, without its secrets."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scheme": "token", "token": "ptok_..."}]})
+
+    scheme: Name = Field(description="one of those that the run's wait lists")
+    token: Text | None = Field(default=None, repr=False, description="of scheme token")
+    proof: Text | None = Field(default=None, repr=False, description="of a payment that was made elsewhere")
+    credential: TextOrObject | None = Field(default=None, repr=False, description="of AP2")
+    amount: Text | None = Field(default=None, description="what is meant to be paid, a decimal as text")
+    network: Text | None = Field(default=None, description="where")
+
+
+class TerminateStageSession(Body):
+    """The end of a stage session."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the customer has left"}, {}]})
+
+    reason: Text = Field(default="", description="why, for its record")
+
+
+class AnswerStageAction(Body):
+    """The answer to what an action of a stage session waits for; which members it has depends on the wait's kind."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"answer": {"approved": True}},
+                {"answer": {"approved": False}, "reason": "too expensive"},
+                {"answer": {"outcome": "done", "result": "T-1"}},
+            ]
+        }
+    )
+
+    answer: Annotated[Object, Field(description="of an approval: approved, and perhaps arguments; of an unknown outcome: outcome and perhaps result")]  # fmt: skip
+    reason: Text = Field(default="", description="why; the client is told it of a denial")
 
 
 class CodecPayloads(Body):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 
 from perdure.api.problems import MEDIA_TYPE
 from perdure.api.shapes import Problem
@@ -25,6 +27,8 @@ _MEANINGS = {
     503: "A server that is needed does not answer; try again.",
 }
 _SCHEMA = "#/components/schemas/Problem"
+_FASTAPIS = "HTTPValidationError"
+"""What FastAPI says that an operation answers which declares no 422."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -49,8 +53,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """What any route may answer besides its own."""
 
 
-def describe(app: FastAPI) -> None:
-    """Have an app give the document with the problems' shape in it."""
+def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
+    """Have an app give the document with the problems' shape in it.
+
+    Args:
+        app: of FastAPI.
+        bodies: shapes of those that routes read by themselves.
+    """
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -63,10 +72,23 @@ def describe(app: FastAPI) -> None:
                 tags=app.openapi_tags,
             )
             schemas = cast("dict[str, Any]", found.setdefault("components", {}).setdefault("schemas", {}))
-            for name in ("HTTPValidationError", "ValidationError"):
+            for name in (_FASTAPIS, "ValidationError"):
                 schemas.pop(name, None)
-            schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            _drop_undeclared(found)
+            for model in (Problem, *bodies):
+                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas.update({**schema.pop("$defs", {}), model.__name__: schema})
             app.openapi_schema = found
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def _drop_undeclared(document: dict[str, Any]) -> None:
+    """Leave out an answer that FastAPI has added: a door without 422 tells such a fault in its own words, with another status."""
+    added = {"$ref": f"#/components/schemas/{_FASTAPIS}"}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            content = operation["responses"].get("422", {}).get("content", {})
+            if any(media.get("schema") == added for media in content.values()):
+                del operation["responses"]["422"]

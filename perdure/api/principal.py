@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -23,11 +24,13 @@ class Principal:
         name: for records of who did what: a key's name, a token's subject, or "anonymous".
         tenant: whose rows it sees; those of others do not exist for it.
         scopes: what it may do.
+        expires_at: when the key or token that says so does; None if it does not.
     """
 
     name: str
     tenant: str
     scopes: frozenset[Scope]
+    expires_at: datetime | None = None
 
     def may(self, scope: Scope) -> bool:
         """Whether it may do what needs `scope`."""

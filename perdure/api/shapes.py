@@ -206,6 +206,13 @@ class AnsweredWait(Wait):
     answered_by: str
 
 
+class PaidRun(Shape):
+    """A run that goes on, since it was paid for."""
+
+    run: str
+    scheme: str
+
+
 class State(Shape):
     """What a session does now: its active run, the next inputs, and what is waited for."""
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import aclosing
 
 from fastapi.sse import format_sse_event
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from perdure.api.patience import Patience
+from perdure.api.telling import ENDS, StreamedBody, StreamedResponse
 from perdure.api.viewing import Viewing
-from perdure.errors import ServerError, SessionGone
 from perdure.runtime.event_stream import Lagging
 from perdure.store.events import Event
 from perdure.upp.json_value import dumps
@@ -21,24 +17,20 @@ from perdure.upp.json_value import dumps
 LAGGING = "stream.lagging"
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
-_PADDING = b":" + b" " * 2048 + b"\n\n"
+PADDING = b":" + b" " * 2048 + b"\n\n"
 """Sent first, and with each keep-alive: a proxy that buffers 2 KB hands on what came before."""
 
-_FIRST = b"retry: 1000\n" + _PADDING
-_CHUNK_BYTES = 32 * 1024
+FIRST = b"retry: 1000\n" + PADDING
+"""What a stream begins with."""
+
 _UNTOLD = 500
 """After so many events that are not told, the viewer is told where it stands."""
 
 
-class EventStreamResponse(Response):
-    """Tells a viewer events as they come, until a run has ended or the viewer leaves.
+class EventStreamResponse(StreamedResponse):
+    """Tells a viewer events as they come; all is told behind a run's terminal event. One that was cut off resumes."""
 
-    The response comes to its proper end only behind a run's terminal event. In any other case the connection is broken
-    off, which no client and no proxy takes for the end: it resumes. (HTTP/2 has no such thing; there the stream ends,
-    and the missing terminal event says the same.)
-    """
-
-    media_type = "text/event-stream"
+    ends = (*ENDS, Lagging)
 
     def __init__(
         self, viewing: Viewing, *, after: int, patience: Patience, headers: Mapping[str, str] | None = None
@@ -51,66 +43,31 @@ class EventStreamResponse(Response):
             patience: how long it waits.
             headers: more of the response's.
         """
-        super().__init__(None, headers={**HEADERS, **(headers or {})})
-        del self.headers["content-length"]
+        super().__init__(patience, {**HEADERS, **(headers or {})})
         self._viewing = viewing
         self._stands = self._said = after
-        self._patience = patience
-        self._sent_at = time.monotonic()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        telling = asyncio.create_task(self._tell(send), name="tell events")
-        leaving = asyncio.create_task(_left(receive), name="wait for a viewer to leave")
+    async def tell(self, body: StreamedBody) -> None:
         try:
-            await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            telling.cancel()
-            await asyncio.gather(telling, leaving, return_exceptions=True)
-        if telling.cancelled():
-            return
-        with contextlib.suppress(TimeoutError, Lagging, SessionGone, ServerError, OSError):
-            telling.result()
-        if self._viewing.ended or scope["http_version"] == "2":
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _tell(self, send: Send) -> None:
-        try:
-            async with contextlib.aclosing(self._viewing.pages):
-                await self._tell_pages(send)
+            async with aclosing(self._viewing.pages), aclosing(body.follow(self._viewing.pages)) as pages:
+                await body.write(FIRST)
+                async for page in pages:
+                    await (body.write(self._where() + PADDING) if page is None else self._tell_page(body, page))
+                    self.is_told = self._viewing.ended
+                    if self.is_told:
+                        return
         except Lagging as lagging:
-            await self._send(send, _note(LAGGING, lagging.after))
+            await body.write(_note(LAGGING, lagging.after))
             raise
 
-    async def _tell_pages(self, send: Send) -> None:
-        await self._send(send, _FIRST)
-        upcoming: asyncio.Task[list[Event]] | None = None
-        try:
-            while not self._viewing.ended:
-                upcoming = upcoming or asyncio.create_task(_next(self._viewing), name="wait for events")
-                left = self._sent_at + self._patience.silence_s - time.monotonic()
-                await asyncio.wait([upcoming], timeout=max(0.0, left))
-                if not upcoming.done():
-                    await self._send(send, self._where() + _PADDING)
-                    continue
-                page, upcoming = upcoming.result(), None
-                await self._send_page(send, page)
-        finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                await asyncio.gather(upcoming, return_exceptions=True)
-
-    async def _send_page(self, send: Send, page: list[Event]) -> None:
+    async def _tell_page(self, body: StreamedBody, page: list[Event]) -> None:
         told = self._viewing.told(page)
-        for chunk in _chunks(told):
-            await self._send(send, chunk)
+        await body.write_all(frame(event) for event in told)
         if told:
             self._said = told[-1].seq
         self._stands = page[-1].seq
-        if self._stands - self._said >= _UNTOLD or time.monotonic() >= self._sent_at + self._patience.silence_s:
-            await self._send(send, self._where() + _PADDING)
+        if self._stands - self._said >= _UNTOLD or body.silent_in <= 0:
+            await body.write(self._where() + PADDING)
 
     def _where(self) -> bytes:
         """A frame without data that moves the number from which the viewer resumes."""
@@ -118,31 +75,6 @@ class EventStreamResponse(Response):
             return b""
         self._said = self._stands
         return f"id: {self._said}\n\n".encode()
-
-    async def _send(self, send: Send, body: bytes) -> None:
-        async with asyncio.timeout(self._patience.stalled_s):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-        self._sent_at = time.monotonic()
-
-
-async def _next(viewing: Viewing) -> list[Event]:
-    return await anext(viewing.pages)
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _chunks(events: list[Event]) -> Iterator[bytes]:
-    chunk = bytearray()
-    for event in events:
-        chunk += frame(event)
-        if len(chunk) >= _CHUNK_BYTES:
-            yield bytes(chunk)
-            chunk.clear()
-    if chunk:
-        yield bytes(chunk)
 
 
 def frame(event: Event) -> bytes:

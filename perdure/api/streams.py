@@ -13,6 +13,7 @@ from perdure.api.viewing import Viewing
 from perdure.store.events import read_last_seqs
 from perdure.store.run_spans import read_run_span
 from perdure.store.sessions import read_session
+from perdure.uap.session_key import SessionKey
 
 
 async def session_response(caller: Caller, session: str, after: str | None, choice: EventChoice) -> Response:
@@ -29,8 +30,24 @@ async def session_response(caller: Caller, session: str, after: str | None, choi
         InvalidInput: `after` is none of its numbers.
     """
     key = caller.key(session)
-    start = read_after(after, (await read_session(caller.database, key)).last_seq)
-    pages = caller.sessions.stream.follow_pages(key, after=start, most_behind=caller.backend.patience.most_behind)
+    return log_response(caller, key, (await read_session(caller.database, key)).last_seq, after, choice)
+
+
+def log_response(caller: Caller, key: SessionKey, newest: int, after: str | None, choice: EventChoice) -> Response:
+    """An event log, without end.
+
+    Args:
+        caller: who views.
+        key: whose log.
+        newest: its last number.
+        after: the last number that the viewer has.
+        choice: what it wants.
+
+    Raises:
+        InvalidInput: `after` is none of its numbers.
+    """
+    start = read_after(after, newest)
+    pages = caller.backend.stream.follow_pages(key, after=start, most_behind=caller.backend.patience.most_behind)
     return EventStreamResponse(Viewing(pages, choice), after=start, patience=caller.backend.patience)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import Any
 
@@ -13,6 +12,7 @@ from perdure.api.access import Caller
 from perdure.api.answers import Answer, run_path
 from perdure.api.models import Answered, Mode
 from perdure.api.streams import run_response
+from perdure.api.waiting import within
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.shown import accepted_json, run_json
 from perdure.runtime.turns import read_turn
@@ -20,6 +20,7 @@ from perdure.store.runs import TERMINAL, RunRow
 from perdure.upp.json_value import JSONObject
 
 PARKED = "parked"
+_REMOTE = "remote"
 _RUN_PARKED = "run.parked"
 
 SUBMITTED: dict[int | str, dict[str, Any]] = {
@@ -51,7 +52,7 @@ async def give(caller: Caller, handle: RunHandle, asked: Answered) -> Response:
     if asked.mode is Mode.STREAM:
         return await run_response(caller, handle.id, headers=place)
     if asked.mode is Mode.WAIT:
-        await _ended(caller, handle, asked.wait_s)
+        await within(caller.backend, _end_or_rest(handle), asked.wait_s)
     row = await handle.status()
     if row.status in TERMINAL and (asked.mode is Mode.WAIT or handle.accepted.repeated):
         return Answer(await run_document(caller, row), 200, place)
@@ -64,22 +65,13 @@ async def run_document(caller: Caller, row: RunRow) -> JSONObject:
     return {**run_json(row), "turn": turn}
 
 
-async def _ended(caller: Caller, handle: RunHandle, wait_s: float) -> None:
-    """Return when the run has ended or waits for somebody, when the time is over, or when this process is to end."""
-    following = asyncio.create_task(_follow(handle), name="wait for a run")
-    leaving = asyncio.create_task(caller.backend.leaving.wait(), name="wait for the process's end")
-    try:
-        await asyncio.wait([following, leaving], timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        following.cancel()
-        leaving.cancel()
-        await asyncio.gather(following, leaving, return_exceptions=True)
-
-
-async def _follow(handle: RunHandle) -> None:
+async def _end_or_rest(handle: RunHandle) -> None:
+    """Return when the run has ended or waits for somebody."""
     if (await handle.status()).status in TERMINAL:
         return
     async with aclosing(handle.events()) as events:
         async for event in events:
-            if event.type == _RUN_PARKED and (await handle.status()).status == PARKED:
+            if event.type != _RUN_PARKED or event.data.get("reason") == _REMOTE:  # then nobody is to do anything
+                continue
+            if (await handle.status()).status == PARKED:
                 return

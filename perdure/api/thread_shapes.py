@@ -65,3 +65,36 @@ class Checkpoints(Shape):
 
     checkpoints: list[Checkpoint]
     next: str | None
+
+
+class Thread(Shape):
+    """A thread. Source: ThreadProtocol 1.0.0, Thread; unknown members of it and of its actions are kept."""
+
+    version: str
+    thread_id: str
+    parent_thread_id: str | None = None
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    title: str
+    metadata: JSONObject | None = None
+    agents: dict[str, JSONObject]
+    actions: list[JSONObject]
+
+
+class Threads(Shape):
+    """All threads of a session."""
+
+    session: str
+    threads: list[Thread]
+
+
+class ImportedThreads(Shape):
+    """A session that was made of threads.
+
+    `mended`: by thread id, what was wrong and is mended. `left_out`: how many system actions there were, which are no
+    messages.
+    """
+
+    session: str
+    mended: dict[str, list[JSONObject]]
+    left_out: int

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from joserfc import jws, jwt
@@ -17,16 +18,17 @@ from joserfc.errors import ExpiredTokenError, JoseError, UnsupportedAlgorithmErr
 from joserfc.jws import JWSRegistry
 
 from perdure.api.jwks import KeySource, algorithms_of, keys_at, keys_in
-from perdure.api.outbound import check_url
 from perdure.api.principal import Principal, Scope
 from perdure.api.problems import Refused
 from perdure.config import Settings
 from perdure.errors import InvalidInput
+from perdure.runtime.outbound import check_url
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA", "Ed25519")
 CLOCK_SKEW_SECONDS = 60
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MAX_NAME = 200
+MAX_NAME = 200
+"""Characters of a caller's name; a longer subject of a token is cut."""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="perdure", error="invalid_token"'}
 
 
@@ -105,7 +107,8 @@ class TokenVerifier:
         tenant: object = claims.get(self.tenant_claim)
         if not isinstance(tenant, str) or _TENANT.fullmatch(tenant) is None:
             raise refused(f"the token's claim {self.tenant_claim!r} is no tenant's id; its issuer must add it")
-        return Principal(str(claims["sub"])[:_MAX_NAME], tenant, read_scopes(claims.get(self.scope_claim)))
+        expires_at = datetime.fromtimestamp(int(claims["exp"]) + CLOCK_SKEW_SECONDS, UTC)
+        return Principal(str(claims["sub"])[:MAX_NAME], tenant, read_scopes(claims.get(self.scope_claim)), expires_at)
 
 
 def read_scopes(claim: object) -> frozenset[Scope]:

@@ -108,8 +108,11 @@ async def open_store() -> AsyncGenerator[Store]:
 
 
 @asynccontextmanager
-async def open_sessions() -> AsyncGenerator[Sessions]:
+async def open_sessions(tenant: str | None = None) -> AsyncGenerator[Sessions]:
     """What submitting and controlling needs: both servers.
+
+    Args:
+        tenant: whose sessions; by default the configured tenant's.
 
     Raises:
         ServerUnavailable: one of them is unknown or does not answer.
@@ -117,7 +120,7 @@ async def open_sessions() -> AsyncGenerator[Sessions]:
     """
     from perdure.runtime.connect import connect
 
-    settings = load_settings()
+    settings = load_settings(tenant=tenant)
     addresses = known_addresses(settings)
     async with connect(
         temporal_address=addresses.temporal,

@@ -7,7 +7,7 @@ import os
 import typer
 
 from perdure.cli.output import ReaderGone
-from perdure.errors import PerdureError, RunCancelled, ServerError, UserError
+from perdure.errors import PerdureError, ProtocolError, RunCancelled, ServerError, UserError
 
 OK = 0
 FAILED = 1
@@ -39,7 +39,7 @@ def code_of(error: BaseException) -> int:
     """The exit code for an error that ended a command."""
     if isinstance(error, ReaderGone):
         return READER_GONE
-    if isinstance(error, typer.TyperException | UserError):
+    if isinstance(error, typer.TyperException | UserError | ProtocolError):
         return USAGE
     if isinstance(error, ServerError):
         return SERVER

@@ -9,14 +9,22 @@ from typing import Annotated
 
 import typer
 
-from perdure.errors import InvalidInput
+from perdure.errors import InvalidInput, UnknownSession
 from perdure.uap.ids import is_uuid4
 from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on stdout.")]
+Tls = Annotated[
+    bool,
+    typer.Option(
+        "--tls",
+        help="Speak TLS 1.3: with the configured certificate, else with one of `perdure certs` that is made here.",
+    ),
+]
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, for example agents:app.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+StageSessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The stage session's id.")]
 SessionLimit = Annotated[
     list[str] | None,
     typer.Option(
@@ -38,6 +46,12 @@ def checked_run_id(text: str) -> str:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidInput(f"run id {shown!r} is not a UUIDv4; `perdure sessions show SESSION` lists a session's runs")
     return lowered
+
+
+def no_stage_session(text: str) -> UnknownSession:
+    """The error of a stage session that there is not."""
+    shown = text if len(text) <= 40 else text[:40] + "…"
+    return UnknownSession(f"no stage session {shown!r}; `perdure stages list` lists them")
 
 
 def checked_limits(pairs: Sequence[str] | None) -> SessionLimits | None:

@@ -150,9 +150,10 @@ def _json(item: Replayed, place: str | None) -> JSONObject:
 
 def _show(document: JSONObject) -> None:
     named = document["file"] or f"{document['workflow_id']} {document['temporal_run_id']}"
+    whose = f"{document['agent'] or 'a stage session'}, {document['events']} events"
     if document["ok"]:
-        put(f"ok     {named}  {document['agent']}, {document['events']} events\n")
+        put(f"ok     {named}  {whose}\n")
         return
     difference = document["difference"]
     assert isinstance(difference, dict), "not ok"
-    put(f"FAILS  {named}  {document['agent']}, {document['events']} events\n       {difference['what']}\n")
+    put(f"FAILS  {named}  {whose}\n       {difference['what']}\n")

@@ -62,7 +62,7 @@ def import_file(
     as_json: AsJson = False,
 ) -> None:
     """Store a session from a file, whole or not at all; its ids stay what they are."""
-    text = _read(file)
+    text = read_document(file)
     session = asyncio.run(_import(text, agent))
     if as_json:
         put_json({"session": session, "agent": agent})
@@ -70,7 +70,12 @@ def import_file(
         put(f"{session}\n")
 
 
-def _read(file: Path) -> str:
+def read_document(file: Path) -> str:
+    """The text of a file, or of stdin for `-`.
+
+    Raises:
+        InvalidInput: it cannot be read, or is no UTF-8.
+    """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:

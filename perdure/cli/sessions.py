@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.cli import event_log, session_approval, session_changes, session_controls, session_files
+from perdure.cli import event_log, session_approval, session_changes, session_controls, session_files, session_threads
 from perdure.cli.connection import open_store
 from perdure.cli.output import in_short, put, put_fields, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionId
@@ -45,7 +45,7 @@ def list_page(
 ) -> None:
     """List sessions, newest first, a page at a time."""
     rows = asyncio.run(_page(status, limit, None if before is None else read_cursor(before)))
-    following = cursor(rows[-1]) if len(rows) == limit else None
+    following = cursor_of(rows[-1].created_at, rows[-1].key.session) if len(rows) == limit else None
     if as_json:
         put_json({"sessions": [session_json(row) for row in rows], "next": following})
         return
@@ -60,13 +60,13 @@ async def _page(status: str | None, limit: int, before: tuple[datetime, str] | N
         return await list_sessions(store.database, store.tenant, status=status, before=before, limit=limit)
 
 
-def cursor(row: SessionRow) -> str:
+def cursor_of(created_at: datetime, session: str) -> str:
     """Where a page ends: the last session's time of creation and id."""
-    return f"{row.created_at.isoformat()}/{row.key.session}"
+    return f"{created_at.isoformat()}/{session}"
 
 
 def read_cursor(text: str) -> tuple[datetime, str]:
-    """What `cursor` wrote.
+    """What `cursor_of` wrote.
 
     Raises:
         InvalidInput: it did not write this.
@@ -139,6 +139,8 @@ app.command()(session_controls.patch)
 app.command()(session_controls.delete)
 app.command()(session_files.export)
 app.command("import")(session_files.import_file)
+app.command()(session_threads.thread)
+app.command("import-threads")(session_threads.import_threads)
 app.command()(session_changes.fork)
 app.command()(session_changes.checkout)
 app.command()(session_changes.merge)

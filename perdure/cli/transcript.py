@@ -90,4 +90,6 @@ def _about_run(event: Event) -> str:
         return "the run goes on"
     if event.data.get("reason") == "paused":
         return f"the session is paused; `perdure sessions resume {event.session}` lets the run go on"
+    if event.data.get("reason") == "remote":
+        return "the run waits for the answer of an agent elsewhere"
     return f"the run waits for an answer; `perdure waits list --session {event.session}` shows the question"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.activities.contracts import APPROVAL
+from perdure.activities.contracts import APPROVAL, PAYMENT
 from perdure.cli.connection import open_sessions, open_store
 from perdure.cli.output import in_short, put, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionOption, checked_text
@@ -63,7 +63,8 @@ def show(wait: WaitId, as_json: AsJson = False) -> None:
         "answered by": row.answered_by,
     }
     put("".join(f"{name:<12} {value}\n" for name, value in lines.items() if value is not None))
-    put(json.dumps(row.asked.get("arguments"), indent=2, ensure_ascii=False) + "\n")
+    about = row.asked if row.kind == PAYMENT else row.asked.get("arguments")
+    put(json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 async def _show(wait: str) -> WaitRow:
@@ -144,7 +145,7 @@ async def _give_result(wait: str, result: JSONValue, error: bool, by: str | None
 
 
 async def _give(wait: str, given: JSONObject, by: str | None, as_json: bool) -> None:
-    who = _user() if by is None else checked_text(by, "--by")
+    who = user_name() if by is None else checked_text(by, "--by")
     async with open_sessions() as sessions:
         row = await sessions.answer(wait, given, by=who)
     if as_json:
@@ -166,7 +167,8 @@ def read_json(text: str, option: str) -> JSONValue:
         raise InvalidInput(f"{option} is no JSON ({problem}); a text needs its quotes: {option} '{example}'") from None
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who the terminal's user is."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
@@ -174,5 +176,6 @@ def _user() -> str:
 
 
 def _cells(row: WaitRow) -> list[object]:
-    arguments = in_short(row.asked.get("arguments"), 60)
+    about = f"{row.asked.get('amount')} {row.asked.get('currency')}" if row.kind == PAYMENT else None
+    arguments = in_short(row.asked.get("arguments"), 60) if about is None else about
     return [row.id, row.root, row.path, row.kind, row.asked.get("tool"), arguments, iso(row.asked_at)]

@@ -28,7 +28,8 @@ from perdure.embedded.ports import HOST, answers
 from perdure.embedded.process import Kind
 from perdure.embedded.record import write_private
 from perdure.embedded.wheel import missing, program_version, require_same_or_older
-from perdure.errors import EmbeddedError
+from perdure.errors import EmbeddedError, ServerUnavailable
+from perdure.runtime.stage_index import register_stage_attribute
 
 # The compose file's dynamic configuration is the same; why each is needed is in the design, part 9.
 DYNAMIC_CONFIG: Mapping[str, int | bool | str] = {
@@ -106,14 +107,15 @@ class Temporal:
         ]  # fmt: skip
 
     async def probe(self, port: int) -> bool:
-        """Ask for the namespace, and give it our retention if it has another."""
+        """Ask for the namespace, and give it our retention and our search attribute if it lacks them."""
         if not answers(port):
             return False
         try:
             client = await Client.connect(self.address(port), runtime=_runtime())
             await _keep_for(client, RETENTION)
+            await register_stage_attribute(client)
             cluster = await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), timeout=_PROBE)
-        except (RPCError, RuntimeError):  # a refused connection is a plain RuntimeError
+        except (RPCError, ServerUnavailable, RuntimeError):  # a refused connection is a plain RuntimeError
             return False
         self._version = cluster.server_version
         return True

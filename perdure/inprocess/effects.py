@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from perdure.inprocess.media import kept_media
+from perdure.inprocess.stages import MemoryStages
 from perdure.uap.agent_stream import AgentStreamEvent
 from perdure.uap.answer import accepted
+from perdure.uap.delegate import ids_told
 from perdure.uap.hook_calls import call_hook
 from perdure.uap.hooks import Hook, HookCall, HookOutcome, state_copy
 from perdure.uap.ids import derive_id, tool_call_key
@@ -21,6 +24,8 @@ from perdure.uap.request import build_request
 from perdure.uap.run_limits import check_next_step
 from perdure.uap.run_turn import run_turn
 from perdure.uap.scaffold import REASON, as_scaffold, prompt_message
+from perdure.uap.stage_order import StageOrder
+from perdure.uap.stage_place import StagePlace
 from perdure.uap.state import ExecutionState
 from perdure.uap.strategy import PLAIN, Ask
 from perdure.uap.viewer import Viewer
@@ -54,6 +59,7 @@ class MemoryEffects:
         run: the id of the run.
         state: the strategy's.
         data: what the last structured answer holds.
+        stages: the stage session of an agent that walks a workflow.
     """
 
     def __init__(
@@ -74,6 +80,7 @@ class MemoryEffects:
         self._step = MemoryStep(1, 0)
         self.state = ExecutionState(messages=[context.input])
         self.data: JSONValue = None
+        self.stages: MemoryStages | None = None
 
     async def start_step(self) -> int:
         check_next_step(self._options, self.state, self.run, session=self._allowance)
@@ -84,7 +91,10 @@ class MemoryEffects:
         return self.state.step
 
     async def generate(self, ask: Ask = PLAIN) -> AssistantMessage:
-        request = build_request(self._agent, self._options, [*self._history, *self.state.messages], ask)
+        shown = await self.stages.tools(ask.stages, self.state.messages) if self.stages is not None else ()
+        messages = kept_media.resolved(ids_told(self._agent, [*self._history, *self.state.messages]))
+        request = build_request(self._agent, self._options, messages, ask, shown)
+        request = kept_media.shown(request, self._model.capabilities)
         try:
             response = accepted(await self._viewer.ask(self._model, request), self._model, self._prices)
         except asyncio.CancelledError:
@@ -134,12 +144,13 @@ class MemoryEffects:
             executed: is told of each as it ends.
         """
         places = {id(call): place for place, call in enumerate(calls)}
+        order = StageOrder(None, calls, ()) if self.stages is None else self.stages.order(calls)
         known: dict[int, ToolExecution] = {}
 
         async def run_one(call: ToolCall) -> ToolExecution:
             place = places[id(call)]
             known[place] = cancelled_execution(call)  # what stands there if it is cancelled
-            known[place] = execution = await self._call_tool(place, call, message)
+            known[place] = execution = await self._call_in_turn(order, place, call, message)
             executed(place, execution)
             return execution
 
@@ -165,6 +176,16 @@ class MemoryEffects:
         tool = self._agent.tool(call.tool_name)
         return tool is not None and tool.sequential
 
+    async def _call_in_turn(self, order: StageOrder, index: int, call: ToolCall, message: str) -> ToolExecution:
+        async def carry_out(place: StagePlace | None) -> ToolExecution:
+            if place is None or self.stages is None:
+                return await self._call_tool(index, call, message)
+            key = tool_call_key(message, index)
+            context = ToolContext(call.tool_call_id, key, attempt=1, contents=kept_media)
+            return await self.stages.call(order, place, call, context)
+
+        return await order.run(index, carry_out)
+
     async def _call_tool(self, index: int, call: ToolCall, message: str) -> ToolExecution:
         tool = self._agent.tool(call.tool_name)
         declared = any(item["name"] == call.tool_name for item in self._options.client_tools)
@@ -175,7 +196,8 @@ class MemoryEffects:
                 ErrorCode.INVALID_REQUEST,
             )
         key = tool_call_key(message, index)
-        return await execute_tool(tool, call, ToolContext(call.tool_call_id, key, attempt=1), self._agent.tool_strategy)
+        context = ToolContext(call.tool_call_id, key, attempt=1, contents=kept_media)
+        return kept_media.keep(await execute_tool(tool, call, context, self._agent.tool_strategy))
 
     async def end_step(self, *, last: bool) -> bool:
         turn = self._step_turn()

@@ -10,6 +10,7 @@ from perdure.errors import RunCancelled
 from perdure.inprocess.effects import MemoryEffects
 from perdure.inprocess.own_effects import MemoryOwnEffects
 from perdure.inprocess.run_time import in_time
+from perdure.inprocess.stages import MemoryStages
 from perdure.uap.agent import Agent
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult, is_aborted
 from perdure.uap.held_flow import HeldFlow
@@ -97,11 +98,16 @@ class InProcessHost:
         held = HeldFlow(flow) if flow is not None and holds_deltas(run.agent.middleware) else None
         run.sink = (held or flow) if run.gives_events else None
         made: list[Turn] = []
+        thread = around.history
 
         async def execute(context: MiddlewareContext) -> Turn:
             run.context = context
             kind = MemoryEffects if run.agent.custom is None else MemoryOwnEffects
             effects = kind(context, run.options, self._prices, held or flow)
+            if run.agent.staged is not None:
+                inside = run.session_run
+                session = effects.run if inside is None else inside.session.id
+                effects.stages = MemoryStages(run.agent, run.options, thread, session)
             if state is not None:
                 effects.state = state
             run.count(effects.state)

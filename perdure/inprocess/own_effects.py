@@ -11,9 +11,11 @@ from typing import Any
 
 from perdure.errors import StrategyError
 from perdure.inprocess.effects import MemoryEffects, MemoryStep
+from perdure.inprocess.media import kept_media
 from perdure.uap.agent import Agent
 from perdure.uap.agent_stream import AgentStreamEvent
 from perdure.uap.answer import accepted
+from perdure.uap.delegate import ids_told
 from perdure.uap.hook_calls import call_hook
 from perdure.uap.hooks import Hook, HookCall, HookOutcome, state_copy
 from perdure.uap.ids import derive_id, new_id
@@ -82,8 +84,9 @@ class MemoryOwnEffects(MemoryEffects):
         return list(self._history)
 
     async def ask(self, ask: OwnAsk) -> Answered:
-        request = build_request(self._agent, self._options, ask.messages)
+        request = build_request(self._agent, self._options, kept_media.resolved(ids_told(self._agent, ask.messages)))
         model, tell = self._model, ask.tell
+        request = kept_media.shown(request, model.capabilities)
         response = await (complete_with_retries(model, request) if tell is None else told_answer(model, request, tell))
         response = accepted(response, model, self._prices)
         self.state.messages.append(response.message)

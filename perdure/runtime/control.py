@@ -10,7 +10,7 @@ from enum import Enum
 from perdure.activities import contracts
 from perdure.activities.redaction import clean_metadata
 from perdure.errors import UnknownSession
-from perdure.runtime.deletion import delete_executions, end_executions
+from perdure.runtime.deletion import delete_executions, end_execution
 from perdure.runtime.session_servers import SessionServers, address_of
 from perdure.runtime.temporal import signal_session
 from perdure.store import withdrawing
@@ -182,11 +182,11 @@ class SessionControl(SessionServers):
         crash_point("delete.marked")
         for one in keys:
             self.announcer.changed(one)
-            await end_executions(self.client, one)
+            await end_execution(self.client, one.workflow_id)
         crash_point("delete.ended")
         await delete_content(self.database, keys)
         crash_point("delete.emptied")
-        executions = await delete_executions(self.client, keys or [key])
+        executions = await delete_executions(self.client, [one.workflow_id for one in keys or [key]])
         crash_point("delete.forgetting")
         await forget(self.database, keys)
         return Deleted(len(keys), executions)

@@ -43,9 +43,10 @@ class EventStream:
     events at its own pace; one that falls behind what is kept reads its own pages, so none makes memory grow.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Follow the events in `database`; nothing is connected before the first viewer."""
+    def __init__(self, database: Database, channel: str = CHANNEL) -> None:
+        """Follow the events in `database`, announced on `channel`; nothing is connected before the first viewer."""
         self._database = database
+        self._channel = channel
         self._feeds: dict[SessionKey, EventFeed] = {}
         self._task: asyncio.Task[None] | None = None
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
@@ -55,6 +56,11 @@ class EventStream:
     def database(self) -> Database:
         """Where the events are."""
         return self._database
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process is leaving: nobody is told of events any more."""
+        return self._closed
 
     async def follow(self, key: SessionKey, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Every event of a session with a number above `after`, as it comes, without end.
@@ -98,6 +104,17 @@ class EventStream:
             if not feed.viewers and self._feeds.get(key) is feed:
                 del self._feeds[key]
 
+    async def until_there(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read as soon as the database is there; not so many at once that others find no connection."""
+        async with self._reads:
+            while True:
+                try:
+                    return await read()
+                except Exception as error:
+                    if not is_away(error):
+                        raise
+                    await asyncio.sleep(_RECONNECT_SECONDS)
+
     async def close(self) -> None:
         """Stop listening; who follows still is told so."""
         self._closed = True
@@ -140,21 +157,10 @@ class EventStream:
             self._task = asyncio.create_task(self._listen(), name="listen for events")
 
     async def _read(self, key: SessionKey, after: int) -> list[Event]:
-        return await self._until_there(lambda: read_events(self._database, key, after=after, max_bytes=_PAGE_BYTES))
+        return await self.until_there(lambda: read_events(self._database, key, after=after, max_bytes=_PAGE_BYTES))
 
     async def _last_seqs(self, keys: list[SessionKey]) -> dict[SessionKey, int]:
-        return await self._until_there(lambda: read_last_seqs(self._database, keys))
-
-    async def _until_there(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Read as soon as the database is there; not so many at once that others find no connection."""
-        async with self._reads:
-            while True:
-                try:
-                    return await read()
-                except Exception as error:
-                    if not is_away(error):
-                        raise
-                    await asyncio.sleep(_RECONNECT_SECONDS)
+        return await self.until_there(lambda: read_last_seqs(self._database, keys))
 
     async def _listen(self) -> None:
         while True:
@@ -171,7 +177,7 @@ class EventStream:
         ended = asyncio.Event()
         connection.add_termination_listener(lambda _: ended.set())
         try:
-            await connection.add_listener(CHANNEL, self._heard)
+            await connection.add_listener(self._channel, self._heard)
             for feed in self._feeds.values():
                 feed.tell()
             while not ended.is_set():

@@ -1,7 +1,8 @@
 """Open executions held against rows, in both directions: what differs, and what makes them agree.
 
-A run that is active without an open execution is woken, and adopted by the execution which that starts. An execution that
-is open for a session that is gone is ended, and so is one that is at rest while the session's rows hold nothing to run.
+A run that is active without an open execution is woken, and adopted by the execution which that starts; so is a stage
+session with an action that was begun. An execution that is open for a session that is gone is ended, and so is one that is
+at rest while the session's rows hold nothing to run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.errors import UnknownRun, UnknownSession
 from perdure.runtime.session_servers import address_of
-from perdure.runtime.temporal import RPC_TIMEOUT, is_open, wake
+from perdure.runtime.stage_signals import wake_stage
+from perdure.runtime.temporal import RPC_TIMEOUT, is_open, is_running, wake
 from perdure.store.database import Database
 from perdure.store.faults import BUSY as LEFT
 from perdure.store.faults import GONE as AGREED
@@ -24,23 +26,30 @@ from perdure.store.faults import MENDED
 from perdure.store.open_runs import BUSY, GONE, IDLE, OpenRun, claimed, read_standings
 from perdure.store.runs import find_run
 from perdure.store.sessions import find_address
+from perdure.store.stages.standings import BegunAction, read_stage_standings
 from perdure.uap.session_key import SessionKey
 
 YOUNG = timedelta(seconds=30)
 """What is younger is left alone: it may be on its way."""
 
 _AT_ONCE = 20
-_PREFIX = "session/"
+_STANDINGS = {"session": read_standings, "stage": read_stage_standings}
 _REASONS = {GONE: "its session is gone", IDLE: "its session's rows hold nothing to run"}
 
 
 @dataclass(frozen=True, slots=True)
 class StrayExecution:
-    """An open execution that nothing holds open: `standing` is `GONE` or `IDLE`."""
+    """An open execution that nothing holds open: `standing` is `GONE` or `IDLE`, `kind` "session" or "stage"."""
 
     key: SessionKey
     run_id: str
     standing: str
+    kind: str = "session"
+
+    @property
+    def workflow_id(self) -> str:
+        """Of the workflow."""
+        return self.key.stage_workflow_id if self.kind == "stage" else self.key.workflow_id
 
 
 async def find_lost(client: Client, database: Database, runs: Sequence[OpenRun]) -> list[OpenRun]:
@@ -85,6 +94,41 @@ async def wake_lost(client: Client, database: Database, key: SessionKey) -> str:
     return MENDED
 
 
+async def find_lost_stages(client: Client, actions: Sequence[BegunAction]) -> list[BegunAction]:
+    """Of these actions those whose session has no open execution.
+
+    Raises:
+        RPCError: Temporal does not answer.
+    """
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def is_open_now(action: BegunAction) -> bool:
+        async with gate:
+            return await is_running(client, action.key.stage_workflow_id)
+
+    found = await asyncio.gather(*(is_open_now(action) for action in actions))
+    return [action for action, is_open_one in zip(actions, found, strict=True) if not is_open_one]
+
+
+async def wake_lost_stage(client: Client, database: Database, action: BegunAction) -> str:
+    """Wake a stage session whose action has no execution; of several processes one does.
+
+    Returns:
+        What came of it, as of a fault.
+
+    Raises:
+        ServerUnavailable: Temporal does not answer.
+        RPCError: likewise.
+    """
+    async with claimed(database, action.key) as mine:
+        if not mine or await is_running(client, action.key.stage_workflow_id):
+            return AGREED
+        if action.task_queue is None:
+            return "not repaired: no worker has registered its workflow"
+        await wake_stage(client, action.key, action.task_queue)
+    return MENDED
+
+
 async def find_strays(
     client: Client, database: Database, executions: Sequence[WorkflowExecution], *, young: timedelta = YOUNG
 ) -> list[StrayExecution]:
@@ -100,9 +144,17 @@ async def find_strays(
         RPCError: Temporal does not answer.
     """
     now = datetime.now(UTC)
-    old = {key: one for one in executions if now - one.start_time >= young and (key := key_of(one.id)) is not None}
-    standings = await read_standings(database, old, quiet=young)
-    strays = [StrayExecution(key, old[key].run_id, found) for key, found in standings.items() if found != BUSY]
+    strays: list[StrayExecution] = []
+    for kind, read in _STANDINGS.items():
+        old = {
+            key: one
+            for one in executions
+            if now - one.start_time >= young and (key := key_of(one.id, kind)) is not None
+        }
+        standings = await read(database, old, quiet=young)
+        strays += [
+            StrayExecution(key, old[key].run_id, found, kind) for key, found in standings.items() if found != BUSY
+        ]
     return [stray for stray in strays if stray.standing == GONE or await _is_at_rest(client, stray)]
 
 
@@ -118,11 +170,11 @@ async def end_stray(client: Client, database: Database, stray: StrayExecution, *
     async with claimed(database, stray.key) as mine:
         if not mine:
             return LEFT
-        if (await read_standings(database, [stray.key], quiet=young)).get(stray.key) != stray.standing:
+        if (await _STANDINGS[stray.kind](database, [stray.key], quiet=young)).get(stray.key) != stray.standing:
             return AGREED
         if stray.standing == IDLE and not await _is_at_rest(client, stray):
             return AGREED
-        handle = client.get_workflow_handle(stray.key.workflow_id, run_id=stray.run_id)
+        handle = client.get_workflow_handle(stray.workflow_id, run_id=stray.run_id)
         try:
             await handle.terminate(reason=_REASONS[stray.standing], rpc_timeout=RPC_TIMEOUT)
         except RPCError as error:
@@ -134,7 +186,7 @@ async def end_stray(client: Client, database: Database, stray: StrayExecution, *
 
 async def _is_at_rest(client: Client, stray: StrayExecution) -> bool:
     """Whether an execution waits with nothing on its way: whatever it was told it has heeded."""
-    handle = client.get_workflow_handle(stray.key.workflow_id, run_id=stray.run_id)
+    handle = client.get_workflow_handle(stray.workflow_id, run_id=stray.run_id)
     try:
         found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
@@ -146,7 +198,8 @@ async def _is_at_rest(client: Client, stray: StrayExecution) -> bool:
     return found.close_time is None and not busy
 
 
-def key_of(workflow: str) -> SessionKey | None:
-    """The session of a workflow's id; None if it is no session's."""
-    tenant, _, session = workflow.removeprefix(_PREFIX).partition("/")
-    return SessionKey(tenant, session) if workflow.startswith(_PREFIX) and tenant and session else None
+def key_of(workflow: str, kind: str) -> SessionKey | None:
+    """The session of a workflow's id; None if it is no session's of that kind."""
+    named, _, rest = workflow.partition("/")
+    tenant, _, session = rest.partition("/")
+    return SessionKey(tenant, session) if named == kind and tenant and session else None

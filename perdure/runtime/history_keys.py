@@ -11,11 +11,11 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.activities.contracts import SANDBOXED_SESSION, SESSION
+from perdure.activities.contracts import SANDBOXED_SESSION, SESSION, STAGE
 from perdure.errors import ServerUnavailable
 from perdure.runtime.codec import KEY_ID, is_sealed
 
-_OURS = f"(WorkflowType = '{SESSION}' OR WorkflowType = '{SANDBOXED_SESSION}')"
+_OURS = f"WorkflowType IN ('{SESSION}', '{SANDBOXED_SESSION}', '{STAGE}')"
 
 
 async def count_histories(client: Client, *, closed: bool) -> Counter[str]:

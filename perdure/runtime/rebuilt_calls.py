@@ -9,6 +9,7 @@ from perdure.activities.contracts import CallToolResult, RunFrame
 from perdure.runtime.rebuilt_runs import KnownRun
 from perdure.runtime.session_history import Asked, SessionHistory
 from perdure.store.rebuilt import Identity, Kept, LogEntry, RowValues
+from perdure.uap.stage_place import StagePlace, qualified
 from perdure.upp.json_value import JSONValue, dumps, sha256_hex
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.tool_call import ToolCall
@@ -36,11 +37,12 @@ def call_rows(
     """
     rows: list[RowValues] = []
     for message, asked in run.history.asked.items():
-        refs = _references(kept, asked)
+        refs, stage = _references(kept, asked), _stage_at(run, message)
         for index, (call, args) in enumerate(_calls(asked, answers.get(message))):
             place = (run.key.tenant, run.key.session, message, index)
             before = existing.get(place)
-            state = _state(run, message, index, call, refs[index] if refs else None, before)
+            effect = _effect(run.history.frame, call.tool_name, stage)
+            state = _state(run, message, index, effect, refs[index] if refs else None, before)
             if state["state"] != "done" and before is not None:
                 continue
             rows.append(
@@ -52,7 +54,7 @@ def call_rows(
                     call_id=call.tool_call_id,
                     tool=call.tool_name,
                     args_sha256=args,
-                    effect=_effect(run.history.frame, call.tool_name),
+                    effect=effect,
                     results_id=asked.results,
                     **state,
                 )
@@ -74,8 +76,20 @@ def _references(kept: Kept, asked: Asked) -> list[dict[str, Any]] | None:
     return cast("list[dict[str, Any]] | None", body.refs) if body is not None else None
 
 
-def _effect(frame: RunFrame, tool: str) -> str:
-    spec = frame.spec.tool(tool)
+def _stage_at(run: KnownRun, message: str) -> str:
+    """The stage where a run that walks a workflow was when it asked for an answer; "" of any other run."""
+    place: StagePlace | None = None
+    for name, asked in run.history.asked.items():
+        place = place if asked.answer is None else asked.answer.stage
+        if name == message:
+            break
+        results = (result for (of, _), result in run.history.called.items() if of == name and result is not None)
+        place = next((result.stage for result in reversed(list(results)) if result.stage is not None), place)
+    return "" if place is None else place.stage
+
+
+def _effect(frame: RunFrame, tool: str, stage: str) -> str:
+    spec = frame.spec.tool(tool) or frame.spec.tool(qualified(stage, tool))
     if spec is not None:
         return spec.effect
     declared = cast("list[dict[str, Any]]", frame.options.get("client_tools") or [])
@@ -83,7 +97,7 @@ def _effect(frame: RunFrame, tool: str) -> str:
 
 
 def _state(
-    run: KnownRun, message: str, index: int, call: ToolCall, ref: dict[str, Any] | None, before: RowValues | None
+    run: KnownRun, message: str, index: int, effect: str, ref: dict[str, Any] | None, before: RowValues | None
 ) -> RowValues:
     """How far a call has come: by history, else by the log, else by what the end of its run made of it."""
     place = (message, index)
@@ -94,7 +108,7 @@ def _state(
     if logged is not None:
         return _done(_logged_result(logged), known.get("duration_ms") or 0)
     # A `once` call that was handed to a worker counts as begun: it is never run again without asking.
-    begun = _effect(run.history.frame, call.tool_name) == "once" and place in run.history.called
+    begun = effect == "once" and place in run.history.called
     attempt = known.get("attempt", int(begun))
     if ref is not None:
         settled = CallToolResult(

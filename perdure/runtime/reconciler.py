@@ -13,7 +13,15 @@ from typing import NoReturn
 
 from temporalio.client import Client
 
-from perdure.runtime.executions import YOUNG, end_stray, find_lost, find_strays, wake_lost
+from perdure.runtime.executions import (
+    YOUNG,
+    end_stray,
+    find_lost,
+    find_lost_stages,
+    find_strays,
+    wake_lost,
+    wake_lost_stage,
+)
 from perdure.runtime.rounds import repeat
 from perdure.store.database import Database
 from perdure.store.faults import MENDED, find_faults, mend_fault
@@ -21,12 +29,15 @@ from perdure.store.head_faults import ENDED_IS_ACTIVE, WRONG_STATUS
 from perdure.store.open_runs import OpenRun, page_open_runs
 from perdure.store.run_faults import LEFT_OPEN
 from perdure.store.session_pages import page_heads
+from perdure.store.stages.standings import BegunAction, page_begun
 from perdure.uap.session_key import SessionKey
 
 logger = logging.getLogger(__name__)
 
 _FAULTS = (ENDED_IS_ACTIVE, LEFT_OPEN, WRONG_STATUS)
-_OPEN = 'ExecutionStatus = "Running" AND WorkflowType IN ("perdure.session", "perdure.session.sandboxed")'
+_OPEN = (
+    'ExecutionStatus = "Running" AND WorkflowType IN ("perdure.session", "perdure.session.sandboxed", "StageWorkflow")'
+)
 _JITTER = 0.3
 
 
@@ -36,7 +47,7 @@ class Pace:
 
     Attributes:
         period: from one round to the next.
-        runs: how many open runs a round looks at.
+        runs: how many open runs, and actions of stage sessions, a round looks at.
         executions: how many open executions.
         sessions: how many sessions' rows.
         repairs: how many things of each kind it mends.
@@ -60,12 +71,13 @@ class Reconciler:
         self._database = database
         self._pace = pace or Pace()
         self._run: OpenRun | None = None
+        self._action: BegunAction | None = None
         self._session: SessionKey | None = None
         self._token: bytes | None = None
 
     async def run(self) -> NoReturn:
         """Make rounds until cancelled."""
-        works = (self.wake_lost_runs, self.end_strays, self.mend_rows)
+        works = (self.wake_lost_runs, self.wake_lost_stages, self.end_strays, self.mend_rows)
         await repeat(works, self._pace.period, jitter=_JITTER)
 
     async def wake_lost_runs(self) -> int:
@@ -76,6 +88,15 @@ class Reconciler:
         lost = await find_lost(self._client, self._database, runs)
         outcomes = [await wake_lost(self._client, self._database, run.key) for run in lost[: pace.repairs]]
         return self._told("run_woken", outcomes)
+
+    async def wake_lost_stages(self) -> int:
+        """Wake the stage sessions of begun actions whose execution is closed or lost; how many."""
+        pace = self._pace
+        page = await page_begun(self._database, None, quiet=pace.young, after=self._action, limit=pace.runs)
+        self._action = page[-1] if len(page) == pace.runs else None
+        lost = await find_lost_stages(self._client, [one for one in page if not one.rests])
+        outcomes = [await wake_lost_stage(self._client, self._database, one) for one in lost[: pace.repairs]]
+        return self._told("stage_woken", outcomes)
 
     async def end_strays(self) -> int:
         """End open executions of sessions that are gone or have nothing to run; how many."""

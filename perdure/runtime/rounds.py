@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import NoReturn
@@ -13,6 +12,7 @@ from temporalio.service import RPCError
 
 from perdure.errors import ServerUnavailable
 from perdure.store.database import is_away
+from perdure.upp.chance import CHANCE
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ async def repeat(
     while True:
         for work in works:
             await _attempt(work)
-        await asyncio.sleep(period.total_seconds() * random.uniform(1 - jitter, 1 + jitter))
+        await asyncio.sleep(period.total_seconds() * CHANCE.uniform(1 - jitter, 1 + jitter))
 
 
 async def _attempt(work: Callable[[], Awaitable[object]]) -> None:

@@ -6,22 +6,18 @@ Which messages and checkpoints there are is read at one moment; their bodies, wh
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
-
-from sqlalchemy import select, text
 
 from perdure.activities.convert import converter
 from perdure.errors import UnknownSession
-from perdure.store.checkpoints import CheckpointRow, current_checkpoint, read_checkpoints
+from perdure.runtime.session_outline import Outline, read_outline
+from perdure.store.checkpoints import CheckpointRow
 from perdure.store.database import Database
 from perdure.store.messages import StoredMessage, read_messages
 from perdure.store.payloads import read_payloads
-from perdure.store.sessions import NodeRow, SessionRow, nodes_of, session_of
-from perdure.store.tables import runs
-from perdure.store.tree import NodeSlots, read_slots
+from perdure.store.tree import NodeSlots
 from perdure.uap.checkpoint import CheckpointRecord
-from perdure.uap.ids import root_node_id
 from perdure.uap.session_checkpoints import CURRENT
 from perdure.uap.session_json import (
     SessionCheckpoint,
@@ -33,7 +29,6 @@ from perdure.uap.session_json import (
 )
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, dumps, loads
-from perdure.upp.timestamp import parse_timestamp
 
 _PAGE = 50
 _NO_MESSAGES = b'"messages":[]'
@@ -58,7 +53,7 @@ async def session_json_bytes(database: Database, key: SessionKey) -> bytes:
 
 async def document_pieces(database: Database, key: SessionKey) -> AsyncGenerator[bytes]:
     """The document's bytes in order, a few messages or one checkpoint at a time; see `session_document`."""
-    outline = await _read_outline(database, key)
+    outline = await read_outline(database, key)
     parts = outline.parts()
     tree: JSONObject = {
         "rootId": next(node.id for node in outline.nodes if node.parent is None),
@@ -77,82 +72,8 @@ async def document_pieces(database: Database, key: SessionKey) -> AsyncGenerator
     yield b'],"metadata":' + dumps(parts.metadata) + b"}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Outline:
-    """All of a session but bodies.
-
-    Attributes:
-        row: the session.
-        nodes: in order.
-        slots: messages by node.
-        checkpoints: in order.
-        current: id of the checkpoint that it stands at, unless it is the last.
-        ended: the last step of each run that has completed.
-    """
-
-    row: SessionRow
-    nodes: list[NodeRow]
-    slots: dict[str, NodeSlots]
-    checkpoints: list[CheckpointRow]
-    current: str | None
-    ended: dict[str, int]
-
-    def thread(self, node: str) -> NodeSlots:
-        return self.slots.get(node) or NodeSlots()
-
-    def parts(self) -> SessionParts:
-        row, came = self.row, cast("dict[str, str]", self.row.imported or {})
-        created, updated = came.get("createdAt"), came.get("updatedAt")
-        untouched = updated is not None and parse_timestamp(updated) == row.updated_at
-        return SessionParts(
-            id=row.key.session,
-            agent_id=row.agent_id,
-            created_at=created or row.created_at,
-            updated_at=updated if updated is not None and untouched else row.updated_at,
-            nodes=[self._node(node) for node in self.nodes],
-            current=row.current_node or root_node_id(row.key.session),
-            metadata=row.metadata,
-        )
-
-    def _node(self, row: NodeRow) -> SessionNode:
-        fork = None if row.parent is None else self.thread(row.parent).count_before(row.fork_index or 0)
-        node = SessionNode(
-            row.id, row.parent, row.name, row.thread, row.created_at, fork_index=fork, metadata=row.metadata
-        )
-        came = cast("dict[str, Any] | None", row.imported)
-        if came is None:
-            return node
-        untouched = len(self.thread(row.id).kept) == came["count"]
-        return replace(
-            node,
-            created_at=came["thread"]["createdAt"],
-            updated_at=came["thread"]["updatedAt"] if untouched else None,
-            children=came["children"],
-            fork_index=None,  # its own metadata says it, as it came
-        )
-
-
-async def _read_outline(database: Database, key: SessionKey) -> _Outline:
-    async with database.transaction(key) as connection:
-        await connection.execute(text("set transaction isolation level repeatable read, read only"))
-        row = await session_of(connection, key)
-        checkpoints = await read_checkpoints(connection, key)
-        current = await current_checkpoint(connection, key, checkpoints)
-        ended = select(runs.c.id, runs.c.step).where(
-            runs.c.tenant_id == key.tenant, runs.c.session_id == key.session, runs.c.status == "completed"
-        )
-        return _Outline(
-            row=row,
-            nodes=await nodes_of(connection, key),
-            slots=await read_slots(connection, key),
-            checkpoints=checkpoints,
-            current=None if current is None or current is checkpoints[-1] else current.id,
-            ended={run.id: run.step for run in await connection.execute(ended)},
-        )
-
-
 async def _node_pieces(
-    database: Database, outline: _Outline, node: SessionNode, parts: SessionParts
+    database: Database, outline: Outline, node: SessionNode, parts: SessionParts
 ) -> AsyncGenerator[bytes]:
     kept = outline.thread(node.id).kept
     yield dumps(node_json(node, parts.nodes)).split(_NO_MESSAGES, 1)[0] + b'"messages":['
@@ -174,7 +95,7 @@ async def _node_pieces(
 class _Checkpoints:
     """Reads checkpoints one after the other; the messages of one run are read once."""
 
-    def __init__(self, database: Database, outline: _Outline) -> None:
+    def __init__(self, database: Database, outline: Outline) -> None:
         self._database = database
         self._outline = outline
         self._key = outline.row.key

@@ -1,45 +1,20 @@
-"""What every part of `Sessions` needs: both servers, the tenant, and the way to wake a session."""
+"""What every part of `Sessions` needs: the tenant's servers, and the way to wake a session."""
 
 from __future__ import annotations
 
 import logging
 
-from temporalio.client import Client
-
 from perdure.errors import ServerUnavailable
-from perdure.runtime.event_stream import EventStream
 from perdure.runtime.temporal import SessionAddress, wake
+from perdure.runtime.tenant_servers import TenantServers
 from perdure.store.agents import AgentRow
-from perdure.store.database import Database
-from perdure.store.events import Announcer
 from perdure.uap.session_key import SessionKey, known_session_id
 
 logger = logging.getLogger(__name__)
 
 
-class SessionServers:
+class SessionServers(TenantServers):
     """The servers of one tenant's sessions."""
-
-    def __init__(
-        self,
-        client: Client,
-        database: Database,
-        tenant: str,
-        *,
-        announcer: Announcer | None = None,
-        stream: EventStream | None = None,
-    ) -> None:
-        """Use these servers for one tenant; a process with many tenants gives all of them one announcer and stream."""
-        self.client = client
-        self.database = database
-        self.tenant = tenant
-        self.announcer = announcer or Announcer(database)
-        self.stream = stream or EventStream(database)
-
-    async def close(self) -> None:
-        """Stop following events."""
-        await self.announcer.close()
-        await self.stream.close()
 
     def key_of(self, session: str) -> SessionKey:
         """The key of a session that is there already.

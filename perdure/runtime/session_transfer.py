@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from perdure.activities.redaction import clean_messages, clean_metadata
+from perdure.protocols.threadprotocol.models import Thread
 from perdure.runtime.session_document import document_pieces, session_document
 from perdure.runtime.session_import import import_document
 from perdure.runtime.session_servers import SessionServers
+from perdure.runtime.threads.incoming import AS_THEY_ARE, ReadThreads, ThreadReading, read_threads
+from perdure.runtime.threads.outgoing import session_threads
 from perdure.store.agents import find_agent
 from perdure.store.opening import Opening, open_session
 from perdure.uap.ids import new_id
@@ -99,3 +102,45 @@ class SessionTransfer(SessionServers):
         return await import_document(
             self.database, self.tenant, row.name, known_secrets.json(document), clean_metadata(metadata) or {}
         )
+
+    async def threads(self, session: str) -> list[Thread]:
+        """Return a session as threads of ThreadProtocol, one for each node of its tree, parents first.
+
+        Raises:
+            UnknownSession: there is none.
+            DamagedSession: a body is missing or does not have its hash.
+            InvalidThread: something in it cannot be said in a thread.
+        """
+        return await session_threads(self.database, self.key_of(session))
+
+    async def import_threads(
+        self,
+        value: JSONValue,
+        agent_name: str,
+        *,
+        reading: ThreadReading = AS_THEY_ARE,
+        session: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> tuple[str, ReadThreads]:
+        """Store a thread of ThreadProtocol, or several that are a tree, as a session, whole or not at all.
+
+        Args:
+            value: a thread's JSON, or a list of them.
+            agent_name: who goes on with it; a worker must have registered the agent.
+            reading: how they are read.
+            session: a UUIDv4; drawn if left out.
+            metadata: of the session; the root thread's title is added to it as `title` unless it has one.
+
+        Returns:
+            The session's id, and what was read.
+
+        Raises:
+            InvalidThread: a thread breaks the rules; it has all problems, each with its path and remedy.
+            InvalidInput: the threads are no tree, or there is a session of that id.
+            UnknownAgent: no worker has registered the agent.
+        """
+        row = await find_agent(self.database, self.tenant, agent_name)
+        ident = None if session is None else checked_session_id(session)
+        read = read_threads(known_secrets.json(value), row.name, reading, session=ident)
+        kept = {"title": read.title, **(clean_metadata(metadata) or {})}
+        return await import_document(self.database, self.tenant, row.name, read.document, kept), read

@@ -10,11 +10,13 @@ from typing import cast
 
 from perdure.activities.redaction import clean_message, clean_messages, clean_metadata, clean_options
 from perdure.errors import InvalidInput, ServerUnavailable
+from perdure.runtime.content import known_references
 from perdure.runtime.control import Controlled, Deleted, SessionControl
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.session_changes import SessionChanges
 from perdure.runtime.session_servers import address_of
 from perdure.runtime.session_transfer import SessionTransfer
+from perdure.runtime.stages import Stages
 from perdure.runtime.temporal import SessionAddress, tell_target, wake
 from perdure.runtime.trace_context import submitting
 from perdure.runtime.waits import SessionWaits
@@ -22,11 +24,12 @@ from perdure.store import inputs
 from perdure.store.accepted import Accepted
 from perdure.store.agents import find_agent
 from perdure.store.inputs import Submission
-from perdure.store.policies import ENQUEUE, MAX_QUEUED
+from perdure.store.policies import ENQUEUE, MAX_QUEUED, ROLLBACK, STEER
 from perdure.store.runs import find_run
 from perdure.testing.crash import crash_point
 from perdure.uap.ids import new_id
 from perdure.uap.options import RunOptions
+from perdure.uap.rewriting import Rewrite, sound_rewrite
 from perdure.uap.session_key import checked_session_id, known_session_id
 from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONValue, dumps
@@ -40,6 +43,11 @@ logger = logging.getLogger(__name__)
 
 class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
     """The sessions of one tenant, by their rows and their workflows."""
+
+    @property
+    def stages(self) -> Stages:
+        """The tenant's stage sessions, by the same servers. Not to be closed."""
+        return Stages(self.client, self.database, self.tenant, announcer=self.announcer, stream=self.stream)
 
     async def submit(
         self,
@@ -55,6 +63,8 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
         title: str | None = None,
         metadata: Mapping[str, JSONValue] | None = None,
         limits: SessionLimits | None = None,
+        thread: Sequence[Message] | None = None,
+        before: Sequence[Message] = (),
         policy: str = ENQUEUE,
         max_queue: int | None = None,
     ) -> RunHandle:
@@ -74,6 +84,10 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             title: of a session that this opens.
             metadata: likewise.
             limits: likewise: what all its runs may use together.
+            thread: all that the session's thread is to hold when the input's turn comes, oldest first; None if it goes on
+                as it is. What both begin with stays, whatever ids and times its messages have; where they differ a branch
+                is opened and checked out, and the rest is written to it.
+            before: messages that stand between the thread and the input, oldest first.
             policy: what it does while a run is active. "enqueue": waits for its turn. "reject": is refused. "interrupt":
                 has that run cancelled and is taken next, before all that waits. "rollback": the same, and goes on, on a new
                 branch, from what stood before that run. "steer": joins that run before its next model call; if the run
@@ -81,8 +95,10 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             max_queue: how many inputs may wait in the session; `perdure.store.policies.MAX_QUEUED` if not given.
 
         Raises:
-            InvalidInput: an id, key or message that cannot be used.
+            InvalidInput: an id, key or message that cannot be used; or a thread with a tool's result that belongs to no
+                call, or with a history, or with a policy besides that takes the run elsewhere.
             UnknownAgent: no worker has registered the agent.
+            UnknownContent: a message refers to stored media that is not there.
             UnknownSession: no such session, or it is another agent's.
             KeyConflict: the key was used with another input, or the session was opened with another history.
             SessionGone: the session is being deleted.
@@ -95,6 +111,11 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
         if not isinstance(given, UserMessage):
             raise InvalidInput("an input must be a user's message")
         _check_json(given, options, metadata)
+        (given,), history = await known_references(self, [given]), await known_references(self, history)
+        rewrite = Rewrite(
+            None if thread is None else await known_references(self, thread), await known_references(self, before)
+        )
+        _check_rewrite(rewrite, policy, other=bool(history) or (options or RunOptions()).history is not None)
         root = agent if session is None or create else agent.partition("/")[0]  # a sub-agent's session is a path's
         row = await find_agent(self.database, self.tenant, root)
         submission = Submission(
@@ -111,6 +132,7 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             title=known_secrets.json(title),
             metadata=clean_metadata(metadata),
             limits=limits,
+            rewrite=None if rewrite.is_nothing else _clean_rewrite(sound_rewrite(rewrite)),
             policy=policy,
             max_queue=MAX_QUEUED if max_queue is None else max_queue,
         )
@@ -142,6 +164,21 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
         after = 0 if row.first_seq is None else row.first_seq - 1
         accepted = Accepted(row.key, row.id, row.ordinal, row.status, repeated=True, paused=False, after_seq=after)
         return RunHandle(self, accepted)
+
+
+def _check_rewrite(rewrite: Rewrite, policy: str, *, other: bool) -> None:
+    """See that an input may say what the thread before it is. Raises InvalidInput."""
+    if rewrite.is_nothing:
+        return
+    if other:
+        raise InvalidInput("give the history, or the thread with what stands before the input, not both")
+    if policy in (ROLLBACK, STEER):
+        raise InvalidInput(f"the policy {policy!r} goes on from where a run stands; with a thread use {ENQUEUE!r}")
+
+
+def _clean_rewrite(rewrite: Rewrite) -> Rewrite:
+    thread = rewrite.thread
+    return Rewrite(None if thread is None else clean_messages(thread), clean_messages(rewrite.before))
 
 
 def _check_json(message: Message, options: RunOptions | None, metadata: Mapping[str, JSONValue] | None) -> None:

@@ -7,11 +7,13 @@ from datetime import datetime
 from perdure.store.accepted import Accepted
 from perdure.store.agents import AgentRow
 from perdure.store.checkpoints import CheckpointRow
+from perdure.store.content.contents import ContentRow
 from perdure.store.limits import BucketRow, LeaseRow
 from perdure.store.messages import StoredMessage
 from perdure.store.runs import RunRow
 from perdure.store.sessions import NodeRow, SessionRow
 from perdure.store.waits import WaitRow
+from perdure.uap.content_refs import content_path
 from perdure.upp.json_value import JSONObject
 from perdure.upp.timestamp import format_timestamp
 
@@ -130,6 +132,21 @@ def _lease_json(row: LeaseRow) -> JSONObject:
         "state": row.state,
         "asked_at": iso(row.asked_at),
         "held_at": iso(row.held_at),
+        "expires_at": iso(row.expires_at),
+    }
+
+
+def content_json(row: ContentRow) -> JSONObject:
+    """Stored media without its bytes."""
+    return {
+        "content_id": row.id,
+        "url": content_path(row.id),
+        "media_type": row.media_type,
+        "filename": row.filename,
+        "size_bytes": row.size,
+        "sha256": row.sha256,
+        "made_by": row.made_by,
+        "made_at": iso(row.made_at),
         "expires_at": iso(row.expires_at),
     }
 

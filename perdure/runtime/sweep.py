@@ -1,7 +1,7 @@
 """The sweep: every process that can reach both servers looks for sessions that nobody has woken, and wakes them.
 
 So a client may die between its commit and its signal, Temporal may be away at a submit, and an execution may be
-terminated by hand: the inbox is served all the same. Workers fold the deltas of runs that ended a while ago, too.
+terminated by hand: the inbox is served all the same. Workers fold the deltas of runs that ended a while ago, too. Media whose time is over is deleted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import NoReturn
 from temporalio.client import Client
 
 from perdure.activities import contracts
+from perdure.runtime.backoff import Backoff
 from perdure.runtime.rounds import repeat
+from perdure.runtime.stage_sweep import StageSweep
 from perdure.runtime.temporal import SessionAddress, is_open, signal_session, tell_target, wake
+from perdure.store.content.contents import delete_expired
 from perdure.store.database import Database
 from perdure.store.folding import find_unfolded, fold_run
 from perdure.store.policies import queued_action
@@ -22,7 +25,7 @@ from perdure.store.sweep import Neglected, find_answered, find_due, find_silent,
 PERIOD = timedelta(seconds=2)
 SILENT_SECONDS = 15.0
 _SILENT_EVERY = 5
-_LONGEST_BACKOFF = 30
+_EXPIRED_EVERY = 5
 
 
 class Sweep:
@@ -39,24 +42,23 @@ class Sweep:
         self._client = client
         self._database = database
         self._fold_after = fold_after
-        self._round = 0
-        self._tries: dict[tuple[str, str, str | None], tuple[int, int]] = {}
+        self._backoff = Backoff[tuple[str, str, str | None]]()
+        self._stages = StageSweep(client, database)
 
     async def run(self) -> NoReturn:
         """Look each `PERIOD` until cancelled; a server that is away only makes a round do nothing."""
-        await repeat((self.look, self.fold), PERIOD)
+        await repeat((self.look, self._stages.look, self._stages.expire, self.fold, self.expire), PERIOD)
 
     async def look(self) -> int:
         """One round; returns how many sessions were woken."""
-        self._round += 1
+        self._backoff.begin_round()
         due, answered = await find_due(self._database), await find_answered(self._database)
         due += await find_untold(self._database)
-        silent = await self._lost() if self._round % _SILENT_EVERY == 0 else []
+        silent = await self._lost() if self._backoff.round % _SILENT_EVERY == 0 else []
         woken = 0
-        names = {_name(item) for item in [*due, *answered, *silent]}
-        self._tries = {name: tried for name, tried in self._tries.items() if name in names or tried[1] > self._round}
+        self._backoff.only({_name(item) for item in [*due, *answered, *silent]})
         for item in [*due, *answered, *silent]:
-            if self._is_turn(_name(item)):
+            if self._backoff.is_turn(_name(item)):
                 await self._wake(item)
                 woken += 1
         return woken
@@ -68,16 +70,15 @@ class Sweep:
         ended = await find_unfolded(self._database, after=self._fold_after)
         return sum([await fold_run(self._database, run) for run in ended])
 
+    async def expire(self) -> int:
+        """One round of deleting stored media whose time is over; returns how many are gone. Most rounds do nothing."""
+        if self._backoff.round % _EXPIRED_EVERY:
+            return 0
+        return await delete_expired(self._database)
+
     async def _lost(self) -> list[Neglected]:
         silent = await find_silent(self._database, seconds=SILENT_SECONDS)
         return [item for item in silent if not await is_open(self._client, item.key)]
-
-    def _is_turn(self, name: tuple[str, str, str | None]) -> bool:
-        tries, next_round = self._tries.get(name, (0, 0))
-        if self._round < next_round:
-            return False
-        self._tries[name] = (tries + 1, self._round + min(2**tries, _LONGEST_BACKOFF))
-        return True
 
     async def _wake(self, item: Neglected) -> None:
         address = SessionAddress(item.key, item.agent, item.workflow_type, item.task_queue)

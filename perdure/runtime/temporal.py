@@ -14,7 +14,7 @@ from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities import contracts
-from perdure.activities.contracts import SessionInput
+from perdure.activities.contracts import SessionInput, StageInput
 from perdure.activities.convert import data_converter
 from perdure.errors import ServerUnavailable
 from perdure.runtime.converter import converter_for
@@ -71,20 +71,48 @@ async def signal_session(client: Client, address: SessionAddress, name: str, val
     Raises:
         ServerUnavailable: Temporal does not answer.
     """
+    key = address.key
+    start = SessionInput(key.tenant, key.session, address.agent)
+    await signal_with_start(client, address.workflow_type, start, key.workflow_id, address.task_queue, name, value)
+
+
+async def signal_with_start(
+    client: Client,
+    workflow: str,
+    start: SessionInput | StageInput,
+    id: str,
+    task_queue: str,
+    signal: str,
+    value: Any = None,
+) -> None:
+    """Signal a workflow, starting it if it is closed.
+
+    Args:
+        client: of Temporal.
+        workflow: its type.
+        start: its input.
+        id: its id.
+        task_queue: whose workers have it if it is started.
+        signal: what it is told.
+        value: what the signal holds.
+
+    Raises:
+        ServerUnavailable: Temporal does not answer.
+    """
     try:
         await client.start_workflow(
-            address.workflow_type,
-            SessionInput(address.key.tenant, address.key.session, address.agent),
-            id=address.key.workflow_id,
-            task_queue=address.task_queue,
+            workflow,
+            start,
+            id=id,
+            task_queue=task_queue,
             task_timeout=TASK_TIMEOUT,
-            start_signal=name,
+            start_signal=signal,
             start_signal_args=[] if value is None else [value],
             rpc_timeout=RPC_TIMEOUT,
-            priority=fairness(address.key.tenant),
+            priority=fairness(start.tenant),
         )
     except RPCError as error:
-        raise ServerUnavailable(f"Temporal refused the signal {name!r}: {_first_line(error)}") from error
+        raise ServerUnavailable(f"Temporal refused the signal {signal!r}: {_first_line(error)}") from error
 
 
 def fairness(tenant: str) -> Priority:
@@ -130,8 +158,13 @@ async def is_open(client: Client, key: SessionKey) -> bool:
     Raises:
         RPCError: Temporal does not answer.
     """
+    return await is_running(client, key.workflow_id)
+
+
+async def is_running(client: Client, workflow: str) -> bool:
+    """Whether the workflow of that id has an open execution. Raises RPCError if Temporal does not answer."""
     try:
-        found = await client.get_workflow_handle(key.workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
+        found = await client.get_workflow_handle(workflow).describe(rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return False

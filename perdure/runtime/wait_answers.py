@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from perdure.activities.contracts import APPROVAL, CLIENT_TOOL
+from perdure.activities.contracts import APPROVAL, CLIENT_TOOL, PAYMENT, REMOTE
 from perdure.errors import InvalidInput
 from perdure.upp.json_value import JSONObject, dumps, jsonable, sha256_hex
 
@@ -60,8 +60,15 @@ def _check_approval(answer: JSONObject) -> None:
 
 
 def _check_client_tool(answer: JSONObject) -> None:
-    _check_names(answer, {"result", "isError"}, "the answer to a client-side tool")
+    _check_names(answer, {"result", "isError"}, "the answer to a client-side tool, or in another agent's place,")
     _check_result(answer)
+
+
+def _check_payment(answer: JSONObject) -> None:
+    raise InvalidInput(
+        "a payment is not answered here, for what pays is secret: POST /api/runs/{run}/payment, "
+        "or `perdure payments pay RUN`"
+    )
 
 
 def _check_outcome(answer: JSONObject) -> None:
@@ -88,4 +95,9 @@ def _check_names(answer: JSONObject, known: set[str], what: str) -> None:
         raise InvalidInput(f"{what} has no {', '.join(unknown)[:80]!r}; it may have {', '.join(sorted(known))}")
 
 
-_CHECKS: dict[str, Callable[[JSONObject], None]] = {APPROVAL: _check_approval, CLIENT_TOOL: _check_client_tool}
+_CHECKS: dict[str, Callable[[JSONObject], None]] = {
+    APPROVAL: _check_approval,
+    CLIENT_TOOL: _check_client_tool,
+    PAYMENT: _check_payment,
+    REMOTE: _check_client_tool,
+}

@@ -7,6 +7,7 @@ import logging
 from datetime import datetime
 
 from perdure.activities import contracts
+from perdure.activities.contracts import PAYMENT
 from perdure.errors import InvalidInput, ServerUnavailable
 from perdure.runtime.session_servers import SessionServers, address_of
 from perdure.runtime.temporal import signal_session
@@ -53,6 +54,8 @@ class SessionWaits(SessionServers):
             UnknownWait: there is none of that id.
         """
         row = await waits.read_wait(self.database, self.tenant, wait)
+        if row.kind == PAYMENT:
+            return row
         asked = {name: value for name, value in row.asked.items() if name != "cut"}
         whole = await waits.asked_arguments(self.database, row)
         return dataclasses.replace(row, asked={**asked, "arguments": whole})
@@ -67,7 +70,8 @@ class SessionWaits(SessionServers):
                 "isError": ...} in the tool's place. Each may have the "args_sha256" of the wait that was looked at: of
                 other arguments it is not taken. For a tool's unknown outcome {"outcome": "happened", "result": ...},
                 {"outcome": "not_run"}, {"outcome": "unknown"}, or {"outcome": "stop"}, which ends the run. For a
-                client-side tool {"result": ..., "isError": ...}.
+                client-side tool {"result": ..., "isError": ...}; likewise in the place of an agent elsewhere, whose own
+                answer is not wanted then.
             by: who answers.
 
         Raises:
@@ -80,6 +84,23 @@ class SessionWaits(SessionServers):
             raise InvalidInput("by is empty; say who answers")
         row = await waits.read_wait(self.database, self.tenant, wait)
         given, seen = checked_answer(row.kind, known_secrets.json(answer))
+        return await self._give(wait, given, by, seen)
+
+    async def answer_payment(self, row: WaitRow, source: JSONObject, *, by: str) -> WaitRow:
+        """Answer the wait for a payment with what stands for it; the run goes on.
+
+        Args:
+            row: the wait.
+            source: what the agent's gate accepted, {"scheme", "source"}; no secret is in it.
+            by: who pays.
+
+        Raises:
+            WaitAnswered: it has been paid for.
+            WaitStale: its run has ended, or waits no more.
+        """
+        return await self._give(row.id, source, by, None)
+
+    async def _give(self, wait: str, given: JSONObject, by: str, seen: str | None) -> WaitRow:
         answered = await answer_wait(self.database, self.tenant, wait, given, by, args_sha256=seen)
         crash_point("answer.stored")
         self.announcer.changed(answered.key)

@@ -9,6 +9,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import KeyConflict
+from perdure.store.database import Database
 from perdure.store.policies import JOINED, STARTED, count_before, queued_action
 from perdure.store.tables import inputs, runs, session_heads
 from perdure.uap.session_key import SessionKey
@@ -58,6 +59,13 @@ async def by_key(connection: AsyncConnection, key: SessionKey, name: str) -> Row
         inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.key == name
     )
     return (await connection.execute(query)).first()
+
+
+async def find_accepted(database: Database, key: SessionKey, name: str) -> Accepted | None:
+    """What became of the session's input of an idempotency key; None if there is none."""
+    async with database.transaction(key) as connection:
+        known = await by_key(connection, key, name)
+        return None if known is None else await again(connection, known, known.body_sha256)
 
 
 async def again(connection: AsyncConnection, known: Row[Any], body_sha256: str) -> Accepted:

@@ -15,6 +15,9 @@ from perdure.store.database import Database
 from perdure.store.tables import agents
 from perdure.upp.json_value import JSONObject
 
+PLACE = "place"
+"""Of a row's spec: the agent's place in its app."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
@@ -56,6 +59,15 @@ async def find_agent(database: Database, tenant: str, name: str) -> AgentRow:
             return agent_row(row)
     known = ", ".join(sorted(row.name for row in rows)) or "none; start one with `perdure worker MODULE:APP`"
     raise UnknownAgent(f"no agent is named {name!r}; registered are {known}")
+
+
+def first_agent(rows: Sequence[AgentRow]) -> AgentRow:
+    """The agent that answers where none is named: the first of its app, by name where workers serve several apps.
+
+    Args:
+        rows: of a tenant, at least one.
+    """
+    return min(rows, key=lambda row: (place if isinstance(place := row.spec.get(PLACE), int) else 0, row.name))
 
 
 def agent_row(row: Row[Any]) -> AgentRow:

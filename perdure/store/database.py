@@ -7,7 +7,7 @@ connection. `keep_trying` is for a write that must not be lost once its effect i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -31,8 +31,6 @@ from perdure.upp.json_value import JSONObject
 T = TypeVar("T")
 
 _OPENED = "perdure_opened"
-_NAMED_BY_WAIT = ("answer_wait_v1",)
-"""The functions whose second argument is no session."""
 _AWAY = (
     OSError,
     EOFError,
@@ -134,8 +132,14 @@ class Database:
             function: its name in the schema, for example `save_answer_v1`.
             arguments: in order, tenant and session first; JSON arguments as text. JSON comes back as Python values.
         """
+        return await self._call(SessionKey(arguments[0], arguments[1]), function, arguments)
+
+    async def call_for_tenant(self, function: str, tenant: str, *arguments: Any) -> JSONObject:
+        """Call one of those that name no session: the tenant comes first. Else as `call`."""
+        return await self._call(tenant, function, (tenant, *arguments))
+
+    async def _call(self, of: SessionKey | str, function: str, arguments: Sequence[Any]) -> JSONObject:
         places = ", ".join(f"${n}" for n in range(1, len(arguments) + 1))
-        of = arguments[0] if function in _NAMED_BY_WAIT else SessionKey(arguments[0], arguments[1])
         async with self.driver(of) as connection:
             answer = await connection.fetchval(f"select perdure.{function}({places})", *arguments)
         return cast(JSONObject, answer)

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import InvalidInput, RunActive
 from perdure.store.database import Database
-from perdure.store.inputs import emit
+from perdure.store.envelopes.forgetting import blank_envelopes
+from perdure.store.inputs import RUNS, emit
 from perdure.store.opening import lock_head
-from perdure.store.tables import inputs, metadata, runs, session_heads, sessions
+from perdure.store.tables import envelopes, inputs, metadata, runs, session_heads, sessions
 from perdure.uap.events import run_event
 from perdure.uap.session_key import SessionKey
 
@@ -32,9 +33,9 @@ select id from tree order by depth, id
 _CONTENT = [
     table
     for table in metadata.sorted_tables
-    if "session_id" in table.c and table.name not in (sessions.name, session_heads.name)
+    if "session_id" in table.c and table.name not in (sessions.name, session_heads.name, envelopes.name)
 ]
-"""Whatever belongs to a session; a new table is in here by its column."""
+"""Whatever belongs to a session; a new table is in here by its column. Of envelopes it is remembered that they came."""
 
 
 async def mark_deleting(database: Database, key: SessionKey, *, force: bool) -> list[SessionKey]:
@@ -81,7 +82,7 @@ async def _mark(connection: AsyncConnection, key: SessionKey, *, force: bool) ->
             run_id=head.active_run,
         )
     own = (inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session)
-    waiting = select(inputs.c.run_id).where(*own, inputs.c.state == "queued", inputs.c.kind.in_(("message", "resume")))
+    waiting = select(inputs.c.run_id).where(*own, inputs.c.state == "queued", inputs.c.kind.in_(RUNS))
     queued = (await connection.execute(waiting.order_by(inputs.c.ordinal))).scalars().all()
     for run in [*([head.active_run] if head.active_run else []), *queued]:
         await emit(connection, key, run, [run_event("run.cancelled", {"deleted": True})])
@@ -102,6 +103,7 @@ async def delete_content(database: Database, keys: Sequence[SessionKey]) -> None
             await lock_head(connection, key)
             for table in _CONTENT:
                 await connection.execute(delete(table).where(*_of(table, key)))
+            await blank_envelopes(connection, key)
 
 
 async def forget(database: Database, keys: Sequence[SessionKey]) -> None:
@@ -111,6 +113,7 @@ async def forget(database: Database, keys: Sequence[SessionKey]) -> None:
             await lock_head(connection, key)
             for table in [*_CONTENT, session_heads]:
                 await connection.execute(delete(table).where(*_of(table, key)))
+            await blank_envelopes(connection, key)
             own = (sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
             await connection.execute(delete(sessions).where(*own))
 

@@ -121,9 +121,10 @@ class Announcer:
     viewer its next poll, never an event.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Announce through `database`."""
+    def __init__(self, database: Database, channel: str = CHANNEL) -> None:
+        """Announce through `database`, to those who listen to `channel`."""
         self._database = database
+        self._channel = channel
         self._changed: dict[SessionKey, None] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -145,7 +146,7 @@ class Announcer:
             try:
                 for text in _texts(names):
                     async with self._database.driver() as connection:
-                        await connection.execute("select pg_notify($1, $2)", CHANNEL, text)
+                        await connection.execute("select pg_notify($1, $2)", self._channel, text)
             except Exception as error:
                 if not is_away(error):
                     raise

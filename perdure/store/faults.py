@@ -35,6 +35,7 @@ class Fault:
         settle: instead, a function that makes its own transactions.
         while_active: it may be mended while the session has an active run.
         headless: the session has no head row, which is the damage.
+        stage: of stage sessions; the others are of agents'.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Fault:
     settle: Callable[[Database, SessionKey, str], Awaitable[None]] | None = None
     while_active: bool = False
     headless: bool = False
+    stage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ async def mend_fault(database: Database, found: Found) -> str:
     """
     fault, key = found.fault, found.key
     async with database.transaction(key) as connection:
-        head = await lock_head(connection, key)
+        head = await lock_head(connection, key, stage=fault.stage)
         if (head is None) != fault.headless or (head is not None and head.deleting):
             return GONE
         if head is not None and head.active_run is not None and not fault.while_active:

@@ -14,6 +14,7 @@ from perdure.errors import InvalidInput
 from perdure.store.database import Database
 from perdure.store.inputs import emit
 from perdure.store.message_rows import put_messages, put_payloads
+from perdure.store.opening import lock_head
 from perdure.store.sealing import seal_in
 from perdure.store.tables import checkpoints, session_heads, sessions, thread_nodes
 from perdure.uap.events import run_event
@@ -99,6 +100,8 @@ async def _write_session(connection: AsyncConnection, key: SessionKey, session: 
     there = select(sessions.c.id).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
     if await connection.scalar(there) is not None:
         raise InvalidInput(f"id: there is a session {key.session!r}; it is not written over")
+    if await lock_head(connection, key, stage=True) is not None:
+        raise InvalidInput(f"id: there is a stage session {key.session!r}; it is not written over")
     seal = seal_in(connection, key)
     await connection.execute(
         insert(sessions).values(

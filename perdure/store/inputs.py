@@ -16,7 +16,7 @@ from perdure.errors import InvalidInput, SessionGone, UnknownSession
 from perdure.store.accepted import Accepted, again, by_key, by_opening_key
 from perdure.store.database import Database
 from perdure.store.opening import Opening, check_history, content_of, digest_of, lock_head, write_session
-from perdure.store.ownership import check_owner
+from perdure.store.ownership import check_owner, check_task, stage_task
 from perdure.store.policies import (
     ENQUEUE,
     MAX_QUEUED,
@@ -31,13 +31,17 @@ from perdure.store.tables import inputs, payloads, session_heads, sessions
 from perdure.uap.events import run_event
 from perdure.uap.ids import derive_id, new_id, run_id
 from perdure.uap.options import RunOptions
+from perdure.uap.rewriting import Rewrite
 from perdure.uap.session_key import SessionKey, checked_session_id
 from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
 from perdure.upp.messages import Message
 
 KEEP_BYTES = 65536
-RUNS = ("message", "resume")
+MESSAGE = "message"
+REWRITE = "rewrite"
+"""A message whose thread is to be made first, see `perdure.store.rewrites`."""
+RUNS = (MESSAGE, "resume", REWRITE)
 """The kinds of inputs that are runs; the others change the thread tree."""
 CHANGED = "session.changed"
 REFUSED = "session.change_refused"
@@ -61,9 +65,12 @@ class Submission:
         metadata: likewise.
         history: likewise: what was said before, oldest first.
         limits: likewise: what its runs may use together.
+        rewrite: what the thread is to be when its turn comes; None if it goes on as it is.
         policy: what it does while a run is active, see `perdure.store.policies`.
         max_queue: how many inputs may wait in the session, at most.
         trace: the span that hands it in, a W3C traceparent, if there is one.
+        stage: stage session and ordinal of the action whose task the run is. It opens its session, which takes no other
+            input until the action is settled.
     """
 
     tenant: str
@@ -79,9 +86,11 @@ class Submission:
     metadata: Mapping[str, JSONValue] | None = None
     history: Sequence[Message] = ()
     limits: SessionLimits | None = None
+    rewrite: Rewrite | None = None
     policy: str = ENQUEUE
     max_queue: int = MAX_QUEUED
     trace: str | None = None
+    stage: tuple[str, int] | None = None
 
     @property
     def opening(self) -> Opening:
@@ -134,6 +143,8 @@ async def _submit(connection: AsyncConnection, submission: Submission) -> Accept
             checked_session_id(submission.session)  # an id of another form can only be that of an imported session
             raise UnknownSession(f"no session {key.session}; leave the session out to open one")
         head = await write_session(connection, key, submission.opening)
+    elif submission.stage is not None:
+        await check_task(connection, key, submission.key, submission.stage)
     if head.deleting:
         raise SessionGone(f"session {key.session} is being deleted and takes no more input")
     known = await by_key(connection, key, submission.key)
@@ -148,7 +159,12 @@ async def _submit(connection: AsyncConnection, submission: Submission) -> Accept
 def _body(submission: Submission) -> bytes:
     """What must be equal for two submits under one key to be the same: message content and options, not ids."""
     body: JSONObject = {"message": content_of(submission.message), "options": submission.options.to_json()}
-    return dumps({**body, "history": digest_of(submission.history)} if submission.history else body)
+    if submission.history:
+        body["history"] = digest_of(submission.history)
+    if submission.rewrite is not None:
+        thread = submission.rewrite.thread
+        body["thread"] = [None if thread is None else digest_of(thread), digest_of(submission.rewrite.before)]
+    return dumps(body)
 
 
 async def _append(
@@ -162,15 +178,20 @@ async def _append(
     sha256 = sha256_hex(message)
     if len(message) > KEEP_BYTES:
         await _keep(connection, key, sha256, message)
-    options = submission.options.to_json()
-    values = {
+    options, rewrite = submission.options.to_json(), submission.rewrite
+    if rewrite is not None:
+        options: JSONObject = {"options": options, "rewrite": rewrite.to_json()}
+    values: dict[str, Any] = {
         "tenant_id": key.tenant, "session_id": key.session, "ordinal": ordinal, "key": submission.key,
-        "opens_session": submission.session is None, "body_sha256": body_sha256, "kind": "message",
+        "opens_session": submission.session is None, "body_sha256": body_sha256,
+        "kind": MESSAGE if rewrite is None else REWRITE,
         "message_id": row_id, "message": message if len(message) <= KEEP_BYTES else None, "message_sha": sha256,
         "options": dumps(options) if options else None, "policy": submission.policy, "target_run": target,
         "run_id": run, "not_before": submission.not_before, "state": "queued", "created_at": datetime.now(UTC),
         "trace": submission.trace,
     }  # fmt: skip
+    if submission.stage is not None:  # else it stays NULL: None would be written as JSON's null
+        values["detail"] = stage_task(*submission.stage)
     await connection.execute(insert(inputs).values(seal_in(connection, key).row(inputs, values)))
     queued: JSONObject = {"input": ordinal, "message": row_id}
     if target is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from perdure.store.database import Database
 from perdure.store.json_text import read_json
-from perdure.store.payloads import checked, read_payloads
+from perdure.store.payloads import checked, payloads_in, read_payloads
 from perdure.uap.scaffold import scaffold_of
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue, loads
@@ -19,6 +22,10 @@ _SELECT = (
     "select m.position, m.id, m.run_id, m.step, m.sha256, m.type, m.usage, m.stop, m.discarded, m.scaffold, coalesce(m.body, p.bytes) as body "
     "from perdure.messages m left join perdure.payloads p on m.body is null and p.tenant_id = m.tenant_id "
     "and p.session_id = m.session_id and p.sha256 = m.sha256 where m.tenant_id = $1 and m.session_id = $2 "
+)
+_RANGE = (
+    _SELECT + "and m.node_id = $3 and m.position >= $4 and ($5::integer is null or m.position < $5) "
+    "and ($6 or not m.discarded) order by m.position"
 )
 
 
@@ -65,28 +72,36 @@ async def read_messages(
     Raises:
         DamagedSession: a body is missing or does not have its hash.
     """
-    sql = (
-        _SELECT + "and m.node_id = $3 and m.position >= $4 and ($5::integer is null or m.position < $5) "
-        "and ($6 or not m.discarded) order by m.position"
-    )
     async with database.driver(key) as connection:
-        rows = await connection.fetch(sql, key.tenant, key.session, node, first, end, discarded)
-    return await _hydrated(database, key, rows)
+        rows = await connection.fetch(_RANGE, key.tenant, key.session, node, first, end, discarded)
+    return await _hydrated(rows, lambda wanted: read_payloads(database, key, wanted))
+
+
+async def messages_in(
+    connection: AsyncConnection, key: SessionKey, node: str, *, first: int, end: int
+) -> list[StoredMessage]:
+    """As `read_messages`, within a transaction: who holds a connection does not wait for another."""
+    raw = await connection.get_raw_connection()
+    driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+    rows = await driver.fetch(_RANGE, key.tenant, key.session, node, first, end, False)
+    return await _hydrated(rows, lambda wanted: payloads_in(driver, key, wanted))
 
 
 async def read_message(database: Database, key: SessionKey, message: str) -> StoredMessage | None:
     """One message by id, or None."""
     async with database.driver(key) as connection:
         rows = await connection.fetch(_SELECT + "and m.id = $3", key.tenant, key.session, message)
-    found = await _hydrated(database, key, rows)
+    found = await _hydrated(rows, lambda wanted: read_payloads(database, key, wanted))
     return found[0] if found else None
 
 
-async def _hydrated(database: Database, key: SessionKey, rows: Sequence[Any]) -> list[StoredMessage]:
+async def _hydrated(
+    rows: Sequence[Any], bodies_of: Callable[[list[str]], Awaitable[dict[str, bytes]]]
+) -> list[StoredMessage]:
     bodies = [checked(row["sha256"], row["body"], "message") for row in rows]
     documents = [read_body(row["type"], body) for row, body in zip(rows, bodies, strict=True)]
     wanted = [ref["sha256"] for document in documents for ref in _references(document)]
-    results = await read_payloads(database, key, wanted)
+    results = await bodies_of(wanted) if wanted else {}
     for document in documents:
         _fill(document, results)
     messages = [message_from_json(document) for document in documents]

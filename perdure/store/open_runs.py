@@ -96,13 +96,16 @@ async def page_open_runs(
     ]  # fmt: skip
 
 
-async def read_standings(database: Database, keys: Iterable[SessionKey], *, quiet: timedelta) -> dict[SessionKey, str]:
+async def read_standings(
+    database: Database, keys: Iterable[SessionKey], *, quiet: timedelta, query: str = _STANDING
+) -> dict[SessionKey, str]:
     """Of each of these sessions what its rows say of it.
 
     Args:
         database: the store.
         keys: sessions, which may be gone.
         quiet: how long nothing was written to a session that counts as idle.
+        query: gives tenant, session, known, deleting and idle of each; for sessions of another kind than agents'.
 
     Returns:
         `GONE`: there is no such session; `IDLE`: nothing runs, and nothing waits to be run; `BUSY`: anything else.
@@ -113,7 +116,7 @@ async def read_standings(database: Database, keys: Iterable[SessionKey], *, quie
         "quiet_s": quiet.total_seconds(),
     }  # fmt: skip
     async with database.transaction() as connection:
-        rows = (await connection.execute(text(_STANDING), values)).all()
+        rows = (await connection.execute(text(query), values)).all()
     found: dict[SessionKey, str] = {}
     for row in rows:
         standing = IDLE if row.idle and not row.deleting else BUSY

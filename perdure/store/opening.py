@@ -11,7 +11,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.errors import KeyConflict, SessionGone, WrongAgent
+from perdure.errors import InvalidInput, KeyConflict, SessionGone, WrongAgent
 from perdure.store.database import Database
 from perdure.store.message_rows import put_messages
 from perdure.store.sealing import seal_in
@@ -66,16 +66,28 @@ async def open_session(database: Database, key: SessionKey, opening: Opening) ->
             await check_history(connection, key, opening.history)
 
 
-async def lock_head(connection: AsyncConnection, key: SessionKey) -> Row[Any] | None:
-    """The session's head row, locked until the transaction ends; None if there is no such session."""
+async def lock_head(connection: AsyncConnection, key: SessionKey, *, stage: bool = False) -> Row[Any] | None:
+    """The session's head row, locked until the transaction ends; None if there is no such session.
+
+    Args:
+        connection: of the transaction.
+        key: the session.
+        stage: it is a stage session; by default an agent's.
+    """
     query = select(session_heads).where(
-        session_heads.c.tenant_id == key.tenant, session_heads.c.session_id == key.session
+        session_heads.c.tenant_id == key.tenant,
+        session_heads.c.session_id == key.session,
+        session_heads.c.stage.is_(stage),
     )
     return (await connection.execute(query.with_for_update())).first()
 
 
 async def write_session(connection: AsyncConnection, key: SessionKey, opening: Opening) -> Row[Any]:
-    """Write the rows of a new session, unless another writer is first; its head row, locked."""
+    """Write the rows of a new session, unless another writer is first; its head row, locked.
+
+    Raises:
+        InvalidInput: a stage session has its id.
+    """
     now = datetime.now(UTC)
     root = root_node_id(key.session)
     imported: JSONObject | None = {_HISTORY: digest_of(opening.history)} if opening.history else None
@@ -107,7 +119,8 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": now}
     await connection.execute(upsert(session_heads).values(head).on_conflict_do_nothing())
     found = await lock_head(connection, key)
-    assert found is not None, "the head row was inserted in this transaction, or by another that has committed"
+    if found is None:
+        raise InvalidInput(f"session {key.session} is a stage session; no agent can have it, leave the session out")
     return found
 
 

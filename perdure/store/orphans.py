@@ -9,7 +9,7 @@ from sqlalchemy import Table, delete, exists, func, select, text
 
 from perdure.store.database import Database
 from perdure.store.opening import lock_head
-from perdure.store.tables import metadata, session_heads, sessions
+from perdure.store.tables import metadata, session_heads, sessions, stage_sessions
 from perdure.uap.session_key import SessionKey
 
 OWNED = [table for table in metadata.sorted_tables if {"tenant_id", "session_id"} <= set(table.c.keys())]
@@ -31,6 +31,7 @@ with ids as (
 )"""
 _KNOWN = """
 select ids.session_id, exists (select 1 from perdure.sessions s where s.tenant_id = :tenant and s.id = ids.session_id)
+       or exists (select 1 from perdure.stage_sessions s where s.tenant_id = :tenant and s.id = ids.session_id)
        as known from ids where ids.session_id is not null order by ids.session_id
 """
 
@@ -87,9 +88,9 @@ async def delete_orphans(database: Database, orphans: Orphans) -> int:
     """Delete rows of a table whose session is still gone; how many."""
     table: Any = metadata.tables[f"perdure.{orphans.table}"]
     tenant, session = orphans.key
-    gone = ~exists().where(sessions.c.tenant_id == tenant, sessions.c.id == session)
+    gone = [~exists().where(kind.c.tenant_id == tenant, kind.c.id == session) for kind in (sessions, stage_sessions)]
     async with database.transaction(orphans.key) as connection:
         if table is not session_heads:
-            await lock_head(connection, orphans.key)
+            await lock_head(connection, orphans.key, stage=table.name.startswith("stage_"))
         own = (table.c.tenant_id == tenant, table.c.session_id == session)
-        return (await connection.execute(delete(table).where(*own, gone))).rowcount
+        return (await connection.execute(delete(table).where(*own, *gone))).rowcount

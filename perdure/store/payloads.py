@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import asyncpg
 
 from perdure.errors import DamagedSession
 from perdure.store.database import Database
@@ -19,9 +21,16 @@ async def read_payloads(database: Database, key: SessionKey, hashes: Iterable[st
     wanted = sorted(set(hashes))
     if not wanted:
         return {}
-    sql = "select sha256, bytes from perdure.payloads where tenant_id = $1 and session_id = $2 and sha256 = any($3)"
     async with database.driver(key) as connection:
-        rows = await connection.fetch(sql, key.tenant, key.session, wanted)
+        return await payloads_in(connection, key, wanted)
+
+
+async def payloads_in(
+    connection: asyncpg.Connection[asyncpg.Record], key: SessionKey, wanted: Sequence[str]
+) -> dict[str, bytes]:
+    """As `read_payloads`, by a connection that is in use."""
+    sql = "select sha256, bytes from perdure.payloads where tenant_id = $1 and session_id = $2 and sha256 = any($3)"
+    rows = await connection.fetch(sql, key.tenant, key.session, wanted)
     found = {row["sha256"]: checked(row["sha256"], row["bytes"], "payload") for row in rows}
     missing = [name for name in wanted if name not in found]
     if missing:

@@ -104,7 +104,8 @@ def queued_action(policy: str, target: str | None, *, starts: bool = False) -> s
 async def _next_run(connection: AsyncConnection, key: SessionKey) -> str | None:
     """The run of the input that is taken next, if one waits that is due."""
     due = or_(inputs.c.not_before.is_(None), inputs.c.not_before <= func.clock_timestamp())
-    query = select(inputs.c.run_id).where(*_waiting(key), due, inputs.c.kind.in_(("message", "resume")))
+    kinds = inputs.c.kind.in_(("message", "resume", "rewrite"))
+    query = select(inputs.c.run_id).where(*_waiting(key), due, kinds)
     return await connection.scalar(query.order_by(inputs.c.ordinal).limit(1))
 
 

@@ -19,7 +19,7 @@ from perdure.errors import DamagedSession
 from perdure.store.database import Database
 from perdure.store.json_text import escaped_json, read_json
 from perdure.store.keyring import MAGIC, Keyring, header_of, is_sealed
-from perdure.store.sealed_columns import SEALED_COLUMNS
+from perdure.store.sealed_columns import SEALED_COLUMNS, SEALED_FOR
 from perdure.store.sealing import BODIES, PARTS, Seal, from_token, to_token
 from perdure.store.tables import metadata
 from perdure.uap.session_key import SessionKey
@@ -56,7 +56,9 @@ class Place:
 
     @property
     def owner(self) -> str:
-        """The column that names the session."""
+        """The column that names the session, or whatever else the value is sealed for."""
+        if self.table.name in SEALED_FOR:
+            return SEALED_FOR[self.table.name]
         return "session_id" if "session_id" in self.table.c else "id"
 
     @property

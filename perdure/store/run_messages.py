@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from perdure.store.database import Database
 from perdure.store.messages import StoredMessage, read_messages
@@ -21,3 +21,14 @@ async def read_run_messages(
 def usage_of(stored: Iterable[StoredMessage]) -> TokenUsage:
     """What the answers among the messages used."""
     return aggregate_usage([TokenUsage.from_json(item.usage) for item in stored if item.usage])
+
+
+async def read_usage(database: Database, key: SessionKey, messages: Collection[str]) -> TokenUsage:
+    """What the answers of these row ids used."""
+    sql = (
+        "select usage from perdure.messages where tenant_id = $1 and session_id = $2 and id = any($3::text[]) "
+        "and usage is not null"
+    )
+    async with database.driver(key) as connection:
+        rows = await connection.fetch(sql, key.tenant, key.session, list(messages))
+    return aggregate_usage([TokenUsage.from_json(row["usage"]) for row in rows])

@@ -52,6 +52,7 @@ async def change_metadata(database: Database, key: SessionKey, change: Callable[
         SessionGone: it is being deleted.
     """
     head = (session_heads.c.tenant_id == key.tenant) & (session_heads.c.session_id == key.session)
+    head &= ~session_heads.c.stage
     here = (sessions.c.tenant_id == key.tenant) & (sessions.c.id == key.session)
     async with database.transaction(key) as connection:
         deleting = await connection.scalar(select(session_heads.c.deleting).where(head).with_for_update())

@@ -9,8 +9,10 @@ from perdure.store.database import Database
 from perdure.uap.session_key import SessionKey
 
 _LIMIT = 100
+"""Of many, any: those whose worker is gone for good, however many, hold up no other."""
 
 _DUE = """
+select * from (
 select distinct on (i.tenant_id, i.session_id) i.tenant_id, i.session_id, a.name, a.workflow_type, a.task_queue
   from perdure.inputs i
   join perdure.session_heads h on h.tenant_id = i.tenant_id and h.session_id = i.session_id
@@ -19,7 +21,7 @@ select distinct on (i.tenant_id, i.session_id) i.tenant_id, i.session_id, a.name
  where i.state = 'queued' and i.created_at < clock_timestamp() - interval '1 second'
    and (i.not_before is null or i.not_before <= clock_timestamp())
    and h.active_run is null and not h.paused and not h.deleting
- limit $1
+) as due order by random() limit $1
 """
 
 _UNTOLD = """
@@ -30,7 +32,7 @@ select i.tenant_id, i.session_id, a.name, a.workflow_type, a.task_queue, i.run_i
  where i.state = 'queued' and i.created_at < clock_timestamp() - interval '1 second'
    and i.target_run = h.active_run and not h.deleting
    and (i.policy <> 'steer' or i.created_at > clock_timestamp() - interval '1 minute')
- limit $1
+ order by random() limit $1
 """
 
 _ANSWERED = """
@@ -40,7 +42,7 @@ select w.tenant_id, w.session_id, a.name, a.workflow_type, a.task_queue, w.id
   join perdure.session_addresses a on a.tenant_id = s.tenant_id and a.session_id = s.id
  where w.answered_at is not null and not w.delivered
    and w.answered_at < clock_timestamp() - interval '1 second'
- limit $1
+ order by random() limit $1
 """
 
 _SILENT = """
@@ -51,7 +53,7 @@ select h.tenant_id, h.session_id, a.name, a.workflow_type, a.task_queue
   join perdure.session_addresses a on a.tenant_id = s.tenant_id and a.session_id = s.id
  where r.ended_at is null and h.active_run = r.id and not h.deleting
    and h.touched_at < clock_timestamp() - make_interval(secs => $2)
- order by h.touched_at desc limit $1
+ order by random() limit $1
 """
 
 

@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     Boolean,
     Column,
-    DateTime,
     Double,
     Index,
-    Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
-    Text,
     UniqueConstraint,
     desc,
     false,
     text,
 )
-from sqlalchemy.types import TypeEngine
 
-SCHEMA = "perdure"
-metadata = MetaData(schema=SCHEMA)
-
-
-def _text(name: str, *, null: bool = False) -> Column[str]:
-    return Column(name, Text(), nullable=null)
-
-
-def _json(name: str, *, null: bool = False) -> Column[object]:
-    return Column(name, JSON(), nullable=null)
-
-
-def _time(name: str, *, null: bool = False) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=null)
-
-
-def _number(name: str, kind: TypeEngine[int] | None = None, *, null: bool = False, default: int | None = None) -> Column[int]:  # fmt: skip
-    return Column(
-        name, kind or Integer(), nullable=null, server_default=None if default is None else text(str(default))
-    )
-
+from perdure.store.columns import SCHEMA as SCHEMA
+from perdure.store.columns import json_column as _json
+from perdure.store.columns import metadata as metadata
+from perdure.store.columns import number_column as _number
+from perdure.store.columns import text_column as _text
+from perdure.store.columns import time_column as _time
+from perdure.store.content_tables import contents as contents
+from perdure.store.content_tables import url_keys as url_keys
+from perdure.store.envelope_key_tables import envelope_keys as envelope_keys
+from perdure.store.envelope_tables import envelope_exchanges as envelope_exchanges
+from perdure.store.envelope_tables import envelope_frames as envelope_frames
+from perdure.store.envelope_tables import envelopes as envelopes
+from perdure.store.payment_tables import payment_accounts as payment_accounts
+from perdure.store.payment_tables import payment_entries as payment_entries
+from perdure.store.payment_tables import payment_holds as payment_holds
+from perdure.store.payment_tables import payment_tokens as payment_tokens
+from perdure.store.payment_tables import run_payments as run_payments
+from perdure.store.remote_ask_tables import remote_ask_frames as remote_ask_frames
+from perdure.store.remote_ask_tables import remote_asks as remote_asks
+from perdure.store.signing_tables import signing_keys as signing_keys
+from perdure.store.stage_tables import stage_actions as stage_actions
+from perdure.store.stage_tables import stage_definitions as stage_definitions
+from perdure.store.stage_tables import stage_sessions as stage_sessions
+from perdure.store.stage_tables import stage_values as stage_values
+from perdure.store.stage_tables import stage_waits as stage_waits
+from perdure.store.stage_tables import stage_workflows as stage_workflows
+from perdure.store.uamp_tables import uamp_mail as uamp_mail
+from perdure.store.uamp_tables import uamp_open_responses as uamp_open_responses
+from perdure.store.uamp_tables import uamp_responses as uamp_responses
+from perdure.store.uamp_tables import uamp_seats as uamp_seats
+from perdure.store.uamp_tables import uamp_sessions as uamp_sessions
+from perdure.store.uamp_tables import uamp_taken as uamp_taken
 
 agents = Table(
     "agents", metadata,
@@ -75,7 +81,8 @@ session_heads = Table(
     Column("deleting", Boolean(), nullable=False, server_default=false()),
     _number("discards", default=0), _number("late_results", default=0), _text("delta_key", null=True),
     _number("delta_upto", default=0), _text("note_execution", null=True),
-    _time("touched_at"), PrimaryKeyConstraint("tenant_id", "session_id"),
+    _time("touched_at"), Column("stage", Boolean(), nullable=False, server_default=false()),
+    PrimaryKeyConstraint("tenant_id", "session_id"),
 )  # fmt: skip
 
 inputs = Table(

@@ -1,4 +1,7 @@
-"""Bodies in the claim check that no row names. Every row that names one has a column for its hash."""
+"""Bodies in the claim check that nothing in the store names.
+
+Every row that names one has a column for its hash; results of stages' tools name those of stage sessions inside.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.store.database import Database
 from perdure.store.opening import lock_head
 from perdure.store.orphans import OWNED
+from perdure.store.stage_names import read_stage_names
 from perdure.store.tables import payloads
 from perdure.uap.session_key import SessionKey
 
@@ -75,4 +79,7 @@ async def delete_unnamed(database: Database, payload: UnnamedPayload) -> bool:
 async def _find(connection: AsyncConnection, tenant: str, sessions: Sequence[str]) -> list[UnnamedPayload]:
     values = {"tenant": tenant, "sessions": list(sessions), "quiet_s": QUIET.total_seconds()}
     rows = (await connection.execute(text(_UNNAMED), values)).all()
-    return [UnnamedPayload(SessionKey(tenant, row.session_id), row.sha256, row.size_bytes) for row in rows]
+    found = [UnnamedPayload(SessionKey(tenant, row.session_id), row.sha256, row.size_bytes) for row in rows]
+    keys = dict.fromkeys(payload.key for payload in found)
+    named = {key: await read_stage_names(connection, key) for key in keys}
+    return [payload for payload in found if payload.sha256 not in named[payload.key]]

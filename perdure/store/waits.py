@@ -28,9 +28,10 @@ class WaitRow:
         key: the session.
         id: the wait's id.
         run: the parked run.
-        kind: "approval" (may this call run?), "outcome" (did a `once` tool have its effect?) or "client_tool" (what was
-            its result?).
-        asked: tool name, call id and the arguments; long arguments are a preview in lists.
+        kind: "approval" (may this call run?), "outcome" (did a `once` tool have its effect?), "client_tool" (what was
+            its result?), "payment" (what pays for the run?) or "remote" (what does an agent elsewhere answer?).
+        asked: tool name, call id and the arguments; long arguments are a preview in lists. Of a payment amount, currency,
+            schemes, reason and expires_at.
         asked_at: when.
         answer: what was answered, or None.
         answered_by: who, or None; None also if nobody did, as where it has expired.
@@ -99,6 +100,17 @@ async def open_waits(
     return found[::-1] if before is not None else found
 
 
+async def open_wait_of(database: Database, key: SessionKey, run: str, kind: str) -> WaitRow | None:
+    """The wait of a kind that a run has and that can be answered; the oldest of several."""
+    query = _select().where(
+        waits.c.tenant_id == key.tenant, waits.c.session_id == key.session, waits.c.run_id == run, waits.c.kind == kind,
+        waits.c.answered_at.is_(None), or_(waits.c.expires_at.is_(None), waits.c.expires_at > func.now()),
+    )  # fmt: skip
+    async with database.transaction(key) as connection:
+        row = (await connection.execute(query.order_by(waits.c.asked_at, waits.c.id).limit(1))).first()
+    return None if row is None else _wait(row)
+
+
 async def read_wait(database: Database, tenant: str, wait: str) -> WaitRow:
     """One wait by id.
 
@@ -149,7 +161,9 @@ async def answer_wait(
     given: JSONObject = answer
     if database.keyring:  # sealed for its session, which only the wait's row names
         given = database.seal((await read_wait(database, tenant, wait)).key).answer(answer)
-    made = await database.call("answer_wait_v1", tenant, wait, escaped_json(given), escaped_json(by), word, args_sha256)
+    made = await database.call_for_tenant(
+        "answer_wait_v1", tenant, wait, escaped_json(given), escaped_json(by), word, args_sha256
+    )
     kind = str(made["kind"])
     if kind != "won":
         raise _refusal(wait, kind, made)

@@ -131,7 +131,12 @@ class WorkflowDefinition:
     @property
     def sha256(self) -> str:
         """The same for two definitions that say the same, whatever the order of members in their schemas."""
-        return sha256_hex(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
+        return sha256_hex(self.canonical)
+
+    @property
+    def canonical(self) -> bytes:
+        """The bytes that the hash is of: its JSON form with the members of each object in order."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()
 
     def to_json(self) -> JSONObject:
         """Its JSON form, which is stored with each session. Stages and tasks are lists: their order is part of it."""

@@ -19,6 +19,19 @@ class RetrySpec:
     factor: float = 2.0
     longest_s: float = 60.0
 
+    def wait_after(self, attempt: int) -> float:
+        """Seconds from a try that has failed to the next one; `attempt` is 1 after the first."""
+        try:
+            grown = self.wait_s * self.factor ** (attempt - 1)
+        except OverflowError:
+            grown = self.longest_s
+        return min(grown, self.longest_s)
+
+    @property
+    def waits_s(self) -> float:
+        """Seconds of all waits together."""
+        return sum(self.wait_after(attempt) for attempt in range(1, self.attempts))
+
 
 NO_RETRY = RetrySpec()
 """One try."""

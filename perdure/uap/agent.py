@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from perdure.uap import agent_checks as checks
 from perdure.uap import host
 from perdure.uap.agent_copy import copied_options
-from perdure.uap.agent_execution import NamedStrategy, spec_of_execution
+from perdure.uap.agent_execution import NamedStrategy, StagedStrategy, spec_of_execution, staged_of
 from perdure.uap.agent_input import History, read_input
 from perdure.uap.agent_spec import make_spec
 from perdure.uap.agent_stream import AgentStreamResult
 from perdure.uap.agent_tool import AgentTool, make_tool
+from perdure.uap.delegate import DelegateTool
 from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.hooks import AgentStrategy
 from perdure.uap.ids import derive_id, new_id
@@ -58,6 +59,7 @@ class Agent:
         max_depth: how many levels of sub-agents may run below it.
         resolved: the tools, with each sub-agent as the tool that its parent's model calls.
         custom: the strategy itself if it is one of the user's own.
+        staged: the strategy with its workflow if it walks one.
     """
 
     id: str
@@ -75,6 +77,7 @@ class Agent:
     tool_strategy: ToolUseStrategy | None = None
     max_depth: int = MAX_DEPTH
     custom: ExecutionStrategy | None = None
+    staged: StagedStrategy | None = None
     resolved: tuple[Tool, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,8 +85,31 @@ class Agent:
         object.__setattr__(self, "resolved", resolved)
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of that name, a sub-agent's too, or None."""
-        return next((tool for tool in self.resolved if tool.name == name), None)
+        """The tool of that name, a sub-agent's too, or None.
+
+        Tasks of the workflow that it walks are `stage.task`, agents that it hands tasks to `delegate:agent`.
+        """
+        found = next((tool for known, tool in self._own_tools() if known == name), None)
+        return self.staged.stages.tools.get(name) if found is None and self.staged is not None else found
+
+    def all_tools(self) -> Iterator[tuple[str, Tool]]:
+        """Its tools by name, and after them the tasks of all stages of the workflow that it walks."""
+        yield from self._own_tools()
+        if self.staged is not None:
+            yield from self.staged.stages.tools.items()
+
+    def _own_tools(self) -> Iterator[tuple[str, Tool]]:
+        """Its tools by name, each that hands tasks to agents with these."""
+        for tool in self.resolved:
+            yield tool.name, tool
+            if isinstance(tool, DelegateTool):
+                yield from tool.named()
+
+    def shown(self) -> list[Sequence[Tool]]:
+        """The tools that its model may be shown together: all of them, or those of each stage with its own."""
+        if self.staged is None:
+            return [self.resolved]
+        return [[*tools, *self.resolved] for tools in self.staged.stages.shown()]
 
     def bind(self) -> BoundLLMModel:
         """The model, ready to be called.
@@ -214,7 +240,7 @@ def agent(
         description: one line for people, and for the models of parent agents.
         system: the system prompt.
         tools: functions made into tools by `@tool`, and sub-agents; names must differ.
-        execution: `loop(...)`, `react(...)`, `plan(...)`, or a strategy of one's own, see
+        execution: `loop(...)`, `react(...)`, `plan(...)`, `staged(...)`, or a strategy of one's own, see
             `perdure.uap.execution.ExecutionStrategy`. `loop(...)` by default, with the rounds of `tool_strategy` if there is one.
         params: model parameters, passed on as they are.
         config: how the model's provider is reached, over what the model's own reference says.
@@ -234,6 +260,8 @@ def agent(
     checks.check_middleware(middleware)
     checks.check_depth(max_depth)
     kept, custom = spec_of_execution(execution, tool_strategy)
+    walks = staged_of(execution)
+    checks.check_walk(kept.name, walks)
     made = Agent(
         id=id or (derive_id("agent", name) if name else new_id()),
         model=model,
@@ -250,8 +278,10 @@ def agent(
         tool_strategy=tool_strategy,
         max_depth=max_depth,
         custom=custom,
+        staged=walks,
     )
-    checks.check_names(made.resolved)
-    if model is not None:
-        checks.check_fit(model, made.resolved, made.structure)
+    for shown in made.shown():
+        checks.check_names(shown)
+        if model is not None:
+            checks.check_fit(model, shown, made.structure)
     return made

@@ -9,6 +9,7 @@ from typing import cast
 from perdure.errors import InvalidInput
 from perdure.uap.ids import is_uuid4
 from perdure.uap.middleware import Middleware
+from perdure.uap.spec import STAGED
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.json_schema import check_schema
 from perdure.upp.json_value import JSONObject, jsonable
@@ -34,6 +35,12 @@ def check_depth(max_depth: object) -> None:
     """Refuse a depth limit that is none. Raises InvalidInput."""
     if not isinstance(max_depth, int) or isinstance(max_depth, bool) or max_depth < 0:
         raise InvalidInput(f"max_depth is {max_depth!r:.80}; it must be a whole number of at least 0")
+
+
+def check_walk(strategy: str, walked: object) -> None:
+    """Refuse the strategy that walks a workflow without one. Raises InvalidInput."""
+    if strategy == STAGED and walked is None:
+        raise InvalidInput("execution 'staged' needs its workflow: execution=staged(Store)")
 
 
 def check_model(model: object) -> None:

@@ -19,7 +19,7 @@ def copied_options(agent: Agent, changes: AgentOptions) -> AgentOptions:
         "description": agent.description,
         "system": agent.system,
         "tools": agent.tools,
-        "execution": agent.custom or agent.execution,
+        "execution": agent.custom or agent.staged or agent.execution,
         "params": agent.params,
         "config": agent.config,
         "strategy": agent.strategy,

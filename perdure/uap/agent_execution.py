@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
 from perdure.uap.execution import ExecutionStrategy
 from perdure.uap.spec import StrategySpec
 from perdure.upp.tool_use import ToolUseStrategy
+from perdure.upp.tools import Tool
+
+if TYPE_CHECKING:
+    from perdure.uaip.bound_task import BoundTask
+    from perdure.uaip.definition import WorkflowDefinition
 
 
 class NamedStrategy(Protocol):
@@ -23,6 +29,48 @@ class NamedStrategy(Protocol):
     def options(self) -> dict[str, Any]:
         """JSON options."""
         ...
+
+
+class StageTools(Protocol):
+    """What an agent has of the workflow that it walks."""
+
+    @property
+    def definition(self) -> WorkflowDefinition:
+        """As it is deployed."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Of the definition."""
+        ...
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tasks of all stages, by `stage.task`: what a run freezes of them, and the agents among them."""
+        ...
+
+    def task(self, stage: str, name: str) -> BoundTask | None:
+        """What carries a task out."""
+        ...
+
+    def shown(self) -> list[list[Tool]]:
+        """The tools that the model may be shown, stage by stage."""
+        ...
+
+
+@runtime_checkable
+class StagedStrategy(NamedStrategy, Protocol):
+    """The strategy that walks a workflow, with the workflow. Made by `staged(...)`."""
+
+    @property
+    def stages(self) -> StageTools:
+        """The workflow."""
+        ...
+
+
+def staged_of(execution: object) -> StagedStrategy | None:
+    """The execution, if it walks a workflow."""
+    return execution if isinstance(execution, StagedStrategy) else None
 
 
 def spec_of_execution(

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import cast, get_args
 
+from perdure.uap.delegated import AGENT
 from perdure.upp.content import AssistantContent, ContentBlock, ReasoningBlock, TextBlock, UserContent
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
@@ -120,4 +121,10 @@ def _cut_call(call: ToolCall, part: str, cuts: list[JSONValue]) -> ToolCall:
     if cut is None:
         return ToolCall(ident, name, arguments)
     cuts.append({"part": part, **cut})
-    return ToolCall(ident, name, {"preview": arguments})
+    return ToolCall(ident, name, {"preview": arguments, **_delegated(call)})
+
+
+def _delegated(call: ToolCall) -> JSONObject:
+    """The agent that a call hands its task to, if it names one: the workflow finds it by that."""
+    label = call.arguments.get(AGENT) if isinstance(call.arguments, dict) else None
+    return {AGENT: label} if isinstance(label, str) and len(label) <= LONGEST_NAME else {}

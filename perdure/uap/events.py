@@ -6,10 +6,19 @@ An entry is short-keyed JSON that one SQL function turns into rows: `s` source (
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from perdure.uap.cut import cut_value
+from perdure.uap.payments import Balance, Settled, plain_amount
 from perdure.upp.json_value import JSONObject, JSONValue
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.stream import StreamEvent
+
+CONTENT_ITEMS = "contentItems"
+"""In the data of `tool_execution_end`: the facts of the media that the tool returned."""
+
+PRESENTED = "presented"
+"""Likewise: that this media is shown to the user."""
 
 RUN_TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 
@@ -28,6 +37,37 @@ def upp_event(event: StreamEvent, *, step: int, attempt: int, message: str) -> J
     """A UPP event of the model call that makes `message`."""
     data: JSONObject = {"message": message, "index": event.index, "delta": event.delta.to_json()}
     return {"s": "upp", "t": event.type.value, "p": step, "a": attempt, "d": data}
+
+
+def payment_required(wait: str, asked: JSONObject) -> JSONObject:
+    """A run waits for a payment: amount, currency, schemes, reason and the time until which it waits, in seconds."""
+    return run_event("payment.required", {"wait": wait, **asked})
+
+
+def payment_refused(refusal: JSONObject) -> JSONObject:
+    """What was to pay does not: `Refusal` as JSON."""
+    return run_event("payment.refused", refusal)
+
+
+def payment_held(hold: str, amount: Decimal, balance: Balance, *, asked: bool) -> JSONObject:
+    """An amount is kept for the run. `asked`: it had waited for that."""
+    data: JSONObject = {"payment": hold, "amount": plain_amount(amount), **_balance(balance), "asked": asked}
+    return run_event("payment.held", data)
+
+
+def payment_settled(settled: Settled, *, is_low: bool) -> JSONObject:
+    """What the run cost was taken; after its end. What is left would do for so many more of its kind."""
+    data: JSONObject = {"charged": plain_amount(settled.charged), "short": plain_amount(settled.short)}
+    if settled.balance is not None:
+        data |= {**_balance(settled.balance), "low_balance_warning": is_low}
+        if settled.charged > 0:
+            data["estimated_remaining"] = int(settled.balance.available / settled.charged)
+    return run_event("payment.settled", data)
+
+
+def _balance(balance: Balance) -> JSONObject:
+    told: JSONObject = {"currency": balance.currency, "balance": plain_amount(balance.available)}
+    return told if balance.expires_at is None else {**told, "expires_at": int(balance.expires_at.timestamp())}
 
 
 def action_data(message: AssistantMessage) -> JSONObject:

@@ -91,6 +91,11 @@ def child_session_id(message: str, index: int) -> str:
     return derive_id(message, "child", index)
 
 
+def agent_session_id(stage_session: str, ordinal: int) -> str:
+    """The id of the session of the agent whose run is a task: the action `ordinal` of a stage session."""
+    return derive_id(stage_session, "agent", ordinal)
+
+
 def _after(place: int) -> tuple[int, ...]:
     """What sets ids apart that stand for others of the same step; histories know the first without it."""
     return (place,) if place else ()

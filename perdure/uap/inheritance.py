@@ -39,7 +39,8 @@ def inherit(child: Agent, parent: Agent) -> Agent:
             return child
         own = child.reach
         return dataclasses.replace(child, config=parent.reach if own is None else own.over(parent.reach))
-    check_fit(parent.model, child.resolved, child.structure)
+    for tools in child.shown():
+        check_fit(parent.model, tools, child.structure)
     config = child.config.over(parent.reach) if child.config is not None else parent.reach
     return dataclasses.replace(child, model=parent.model, config=config, params=child.params or parent.params)
 

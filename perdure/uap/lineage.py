@@ -24,6 +24,7 @@ from perdure.uap.state import ExecutionState
 from perdure.uap.usage_by_agent import UsageByAgent, sum_by_agent, usage_since
 from perdure.upp.event_flow import Flow
 from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import Message
 from perdure.upp.prices import PriceTable
 from perdure.upp.usage import TokenUsage, aggregate_usage, empty_usage
 
@@ -137,6 +138,11 @@ class Lineage:
     def _is_outermost(self) -> bool:
         """Whether it is the session's own run, not one that was begun inside it."""
         return self.parent is None or self.parent.session_run is not self.session_run
+
+    def conversation(self) -> list[Message]:
+        """What has been said so far, oldest first."""
+        history = [] if self.context is None else self.context.history
+        return [*history, *([] if self._state is None else self._state.messages)]
 
     def begin_clock(self) -> None:
         """Let the run's time begin."""

@@ -71,6 +71,12 @@ class PlanOptions(TypedDict, total=False):
     plan_schema: JSONObject | None
 
 
+class StagedOptions(TypedDict, total=False):
+    """What `staged` takes besides the workflow."""
+
+    max_steps: int
+
+
 class LoggingOptions(TypedDict, total=False):
     """What `logging` takes. Source: UAP-1.0 section 10.3, LoggingOptions."""
 

@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 from perdure.errors import InvalidInput
+from perdure.uap.payments import is_source
 from perdure.upp.json_value import JSONObject, JSONValue
 
 _EMPTY_DEFAULT = ("params", "client_tools", "stream")
@@ -84,6 +85,10 @@ _NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
     "modalities": (lambda value: value is None or _is_list_of(value, str), "a list of words, or left out"),
     "client_tools": (_are_tools, "a list of objects, each with a 'name' that is not empty"),
     "stream": (lambda value: isinstance(value, bool), "True or False"),
+    "payment": (
+        lambda value: value is None or is_source(value),
+        'what `Payments.accept` returned, {"scheme": ..., "source": {...}}, or left out',
+    ),
     "history": (lambda value: value is None or _is_list_of(value, dict), "a list of messages as JSON, or left out"),
 }
 """What each option must be, as a check and in words: options come from outside as JSON."""
@@ -108,6 +113,8 @@ class RunOptions:
         max_duration: how long the run may take; what is under way then is cancelled, as by a user, and the run ends as
             `LimitExceeded`. The time in which it is paused, or parked until somebody has answered it, does not count;
             that in which only a sub-agent is does. In JSON a number of seconds, as may be given here.
+        payment: what pays for the run, as `Payments.accept` returned it: no secret is in it. Without one a run of an agent
+            that is paid for waits for a payment.
         history: messages (UPP MessageJSON, oldest first) that this run sees in place of the session's thread.
         stream: the run's events are read: a strategy of one's own runs its `stream`. Set by `agent.stream()`.
     """
@@ -124,6 +131,7 @@ class RunOptions:
     max_duration: timedelta | None = None
     history: list[dict[str, Any]] | None = None
     stream: bool = False
+    payment: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name, (fits, needed) in _NEEDED.items():

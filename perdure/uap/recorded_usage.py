@@ -19,6 +19,12 @@ def total_usage(usages: Iterable[Mapping[str, Any]]) -> TokenUsage:
     return aggregate_usage(TokenUsage.from_json(dict(usage)) for usage in usages)
 
 
+def known_cost(usages: Iterable[Mapping[str, Any]]) -> Decimal:
+    """What usages in that form cost together; one whose cost is not known counts nothing."""
+    costs = (TokenUsage.from_json(dict(usage)).cost for usage in usages)
+    return sum((cost for cost in costs if cost is not None), Decimal(0))
+
+
 def join_usage(left: Mapping[str, dict[str, Any]], right: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Both by agent path, one that both know added up. The database does the same by `join_usage_v1`."""
     joined = dict(left)

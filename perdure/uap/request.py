@@ -9,6 +9,7 @@ from perdure.uap.agent_checks import check_names
 from perdure.uap.observations import observations
 from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import PROMPT, prompt_message, scaffold_of
+from perdure.uap.stage_place import as_told
 from perdure.uap.strategy import PLAIN, Ask
 from perdure.uap.structure import structure_of
 from perdure.upp.json_value import JSONObject
@@ -17,7 +18,13 @@ from perdure.upp.provider import LLMRequest
 from perdure.upp.tools import Tool
 
 
-def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message], ask: Ask = PLAIN) -> LLMRequest:
+def build_request(
+    agent: Agent,
+    options: RunOptions,
+    messages: Sequence[Message],
+    ask: Ask = PLAIN,
+    stage: Sequence[Tool] = (),
+) -> LLMRequest:
     """The model request of one step.
 
     Args:
@@ -25,6 +32,7 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
         options: the run's; instructions come below the agent's system prompt, params over its params.
         messages: the whole conversation, oldest first. A strategy's earlier prompts are left out of it.
         ask: how this call differs from a plain one.
+        stage: the tools of the stage where the run is, if its agent walks a workflow.
 
     Raises:
         InvalidInput: a client's tool has no usable name or schema, or another tool's name.
@@ -34,9 +42,11 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
     params: JSONObject = {**agent.params, **options.params}
     client_tools = [_client_tool(tool) for tool in options.client_tools]
     _check_client_tools(agent, client_tools)
-    tools = [*agent.resolved, *client_tools]
+    tools = [*stage, *agent.resolved, *client_tools]
+    if ask.stages:
+        messages = as_told(messages, own_names(agent, options))
     return LLMRequest(
-        messages=[*(item for item in messages if scaffold_of(item) != PROMPT), *_told(messages, ask)],
+        messages=_said([*(item for item in messages if scaffold_of(item) != PROMPT), *_told(messages, ask)]),
         system=system or None,
         params=params,
         tools=tools,
@@ -46,6 +56,15 @@ def build_request(agent: Agent, options: RunOptions, messages: Sequence[Message]
         modalities=options.modalities,
         config=agent.reach,
     )
+
+
+def _said(messages: Sequence[Message]) -> list[Message]:
+    """The messages without inputs that have no content: runs may be asked for where nobody says anything.
+
+    One stays where it is all that there is.
+    """
+    said = [item for item in messages if not isinstance(item, UserMessage) or item.content]
+    return said or list(messages)
 
 
 def _structure(agent: Agent, options: RunOptions, ask: Ask) -> JSONObject | None:
@@ -84,10 +103,16 @@ def _told(messages: Sequence[Message], ask: Ask) -> list[Message]:
     return told
 
 
+def own_names(agent: Agent, options: RunOptions) -> list[str]:
+    """The names of the tools that are no stage's: the agent's and the client's."""
+    return [*(tool.name for tool in agent.resolved), *(str(tool["name"]) for tool in options.client_tools)]
+
+
 def _check_client_tools(agent: Agent, client_tools: Sequence[Tool]) -> None:
     """The agent's own were looked at when it was defined."""
     if client_tools:
-        check_names([*agent.resolved, *client_tools])
+        for tools in agent.shown():
+            check_names([*tools, *client_tools])
         agent.bind().check(client_tools, None)
 
 

@@ -19,6 +19,11 @@ class SessionKey(NamedTuple):
         """The id of the session's workflow in Temporal."""
         return f"session/{self.tenant}/{self.session}"
 
+    @property
+    def stage_workflow_id(self) -> str:
+        """The id of the workflow in Temporal of a stage session."""
+        return f"stage/{self.tenant}/{self.session}"
+
 
 _LONGEST = 200
 

@@ -6,8 +6,12 @@ middle of a run, cannot make it take another path on replay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
+
+STAGED = "staged"
+"""The name of the strategy that walks a workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,9 @@ class ToolSpec:
     """What the workflow must know of a tool; its function stays in the worker.
 
     Attributes:
-        name: the tool's name.
-        effect: `none`, `idempotent`, `at_most_once` or `once`; `client` of a tool that the client runs.
+        name: the tool's name; of a task of a workflow that the agent walks `stage.task`.
+        effect: `none`, `idempotent`, `at_most_once` or `once`; `client` of a tool that the client runs, `remote`
+            of one that asks an agent elsewhere.
         timeout_s: seconds one call may take; None for no limit of its own.
         sequential: a barrier in its batch.
         agent: of a sub-agent: its path, the tool names from the root agent's name on, joined by `/`.
@@ -75,10 +80,53 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """The model that an agent calls, for those who ask what the agent can take.
+
+    Attributes:
+        provider: its name.
+        id: the vendor's name of the model.
+        can: the names of those `LLMCapabilities` that it has; none if it cannot be used as it is configured, which each
+            run says.
+        api: which of the provider's APIs it is reached by, where there are several; "" where nobody said.
+    """
+
+    provider: str
+    id: str
+    can: list[str] = field(default_factory=list[str])
+    api: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PaidSpec:
+    """How the runs of an agent are paid for. Amounts are decimals as text.
+
+    Attributes:
+        hold: kept of the payer's balance before the run begins, and again each time that it has used what is kept.
+        currency: of all amounts; that of the table of prices.
+        wait_s: seconds that a run waits for a payment before it fails.
+        low_balance: the payer is warned from this balance on; "" warns of none.
+        reason: what the payer is told it is for.
+        gate: the name of the payment gate.
+        schemes: the ways to pay, each {"scheme", "network"?, "address"?, "min_amount"?, "max_amount"?}.
+    """
+
+    hold: str
+    currency: str = "USD"
+    wait_s: float = 3600.0
+    low_balance: str = ""
+    reason: str = "llm_usage"
+    gate: str = "ledger"
+    schemes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent as a run sees it.
 
     Attributes:
+        model: None for an agent without one.
+        paid: how its runs are paid for; None if they cost their callers nothing.
         priced: its model has a price, so that what a run costs is known.
         hooks: the names of the lifecycle hooks that it has.
         middleware: the names of its middleware, outermost first.
@@ -94,7 +142,22 @@ class AgentSpec:
     hooks: list[str] = field(default_factory=list[str])
     middleware: list[str] = field(default_factory=list[str])
     listens: list[str] = field(default_factory=list[str])
+    model: ModelSpec | None = None
+    paid: PaidSpec | None = None
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None: the model may call what does not exist."""
         return next((tool for tool in self.tools if tool.name == name), None)
+
+
+def runs_alone(spec: Mapping[str, Any], tool: str) -> bool:
+    """Whether a tool's calls run alone: it says so, or it is a task of the stage that an agent is in.
+
+    Args:
+        spec: an agent's, as JSON.
+        tool: the name that the model calls it by.
+    """
+    tools = {str(item["name"]): item for item in cast("list[dict[str, Any]]", spec.get("tools") or [])}
+    if tool in tools:
+        return tools[tool].get("sequential") is True
+    return cast("dict[str, Any]", spec.get("strategy") or {}).get("name") == STAGED

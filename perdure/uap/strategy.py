@@ -28,6 +28,8 @@ class Ask:
         observe: "markdown", "json" or "text": the last tool results are told once more in that form before the prompt.
         tools: whether the model may call tools; they are declared all the same.
         structure: a JSON Schema that the answer must fit, in place of the agent's.
+        stages: of an agent that walks a workflow: sha256 of the definition. The model has the tools of the stage where the
+            run is besides the agent's own, and its calls of them go to that stage.
     """
 
     scaffold: str = ""
@@ -35,6 +37,7 @@ class Ask:
     observe: str = ""
     tools: bool = True
     structure: JSONObject | None = None
+    stages: str = ""
 
 
 PLAIN = Ask()
@@ -63,6 +66,8 @@ class Effects(Protocol):
 
     async def call_tools(self, message: AssistantMessage, *, hooks: bool = False) -> ToolResultMessage:
         """Run all tool calls of one answer, together but for barriers; results in call order, errors among them.
+
+        Those of a stage's tools run one after the other: each finds the stage that the one before it has left.
 
         Args:
             message: the answer.

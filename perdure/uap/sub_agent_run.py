@@ -8,13 +8,14 @@ from perdure.uap import lineage
 from perdure.uap.active_session import current_run
 from perdure.uap.child_options import child_options
 from perdure.uap.options import RunOptions
+from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
 
 if TYPE_CHECKING:
     from perdure.uap.agent import Agent
 
 
-async def run_sub_agent(agent: Agent, name: str, task: str, call_id: str) -> Turn:
+async def run_sub_agent(agent: Agent, name: str, task: str | Message, call_id: str) -> Turn:
     """The turn of a sub-agent.
 
     Within a session's run it runs in a session of its own, of which a document stays in that run, whatever becomes of

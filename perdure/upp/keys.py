@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from perdure.errors import InvalidInput
+from perdure.upp.chance import CHANCE
 from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.redaction import known_secrets
 from perdure.upp.secrets import Secret
@@ -68,7 +68,7 @@ class WeightedKeys:
 
     def get_key(self) -> str:
         """Returns a key at random, by weight."""
-        return random.choices(self._keys, self._weights)[0]
+        return CHANCE.choices(self._keys, self._weights)[0]
 
 
 class DynamicKey:

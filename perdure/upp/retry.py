@@ -6,11 +6,11 @@ Source: UPP-1.2, retry strategies. Delays are timedeltas where UPP has milliseco
 from __future__ import annotations
 
 import asyncio
-import random
 from abc import ABC, abstractmethod
 from datetime import timedelta
 
 from perdure.errors import InvalidInput
+from perdure.upp.chance import CHANCE
 from perdure.upp.errors import ErrorCode, UPPError
 
 _NO_WAIT = timedelta(0)
@@ -76,7 +76,7 @@ class ExponentialBackoff(RetryStrategy):
         doubled = self._base_delay.total_seconds() * 2.0 ** min(attempt - 1, 1000)
         delay = timedelta(seconds=min(doubled, self._max_delay.total_seconds()))
         if self._jitter:
-            delay = timedelta(milliseconds=int(delay / timedelta(milliseconds=1) * (0.5 + random.random())))
+            delay = timedelta(milliseconds=int(delay / timedelta(milliseconds=1) * (0.5 + CHANCE.random())))
         return max(delay, error.retry_after or _NO_WAIT)
 
 

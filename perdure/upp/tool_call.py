@@ -5,10 +5,11 @@ Tools themselves are in `tools`. Source: UPP-1.2, ToolCall, ToolResult and ToolE
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perdure.upp.json_field import read_int, read_object, read_optional_bool, read_str
 from perdure.upp.json_value import JSONObject, JSONValue, dumps
+from perdure.upp.tool_media import ToolContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class ToolExecution:
         result: the tool's value, or the error text.
         duration_ms: how long the tool's own function took; 0 if it was not called.
         approved: the approval handler's answer; None if the tool has no handler.
+        content: the media that the tool returned; no part of the record's JSON, whose result names it.
     """
 
     tool_name: str
@@ -90,6 +92,7 @@ class ToolExecution:
     is_error: bool
     duration_ms: int
     approved: bool | None = None
+    content: ToolContent | None = field(default=None, repr=False, compare=False)
 
     def to_result(self) -> ToolResult:
         """Returns what the model is told about this execution."""

@@ -20,6 +20,7 @@ from perdure.upp.deadline import CancelledFromWithin, DeadlineExceeded, run_with
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 from perdure.upp.threads import run_in_daemon_thread
 from perdure.upp.tool_call import ToolCall, ToolExecution
+from perdure.upp.tool_media import StructuredToolResult, ToolContent, content_of
 from perdure.upp.tool_use import ToolUseStrategy, copy_arguments
 from perdure.upp.tools import HUMAN, Approval, Tool, ToolContext
 
@@ -167,16 +168,23 @@ async def _run(
     arguments = cast(JSONObject, call.arguments)
     started = time.monotonic()
     ended = None
+    content: ToolContent | None = None
     try:
         value = await _call_repeatedly(tool, arguments, context)
         ended = time.monotonic()
-        result, is_error = _to_json(tool, await hooks.after(tool, arguments, value)), False
+        value = await hooks.after(tool, arguments, value)
+        if isinstance(value, StructuredToolResult):
+            content = await content_of(value, context.idempotency_key, context.contents)
+            result = content.result(_to_json(tool, value.result))
+        else:
+            result = _to_json(tool, value)
+        is_error = False
     except Exception as error:  # noqa: BLE001  # a tool's failure is the model's to handle
         ended = ended or time.monotonic()
         await hooks.failed(tool, arguments, error)
-        result, is_error = error_text(error), True
+        result, is_error, content = error_text(error), True, None
     duration_ms = int((ended - started) * 1000)
-    return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved)
+    return ToolExecution(tool.name, call.tool_call_id, call.arguments, result, is_error, duration_ms, approved, content)
 
 
 async def _call_repeatedly(tool: Tool, arguments: JSONObject, context: ToolContext) -> object:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure.errors import InvalidInput
+from perdure.upp.chance import CHANCE
 
 _MOST_ATTEMPTS = 100
 
@@ -48,7 +48,7 @@ class ToolRetry:
     def wait(self, attempt: int) -> timedelta:
         """The wait after a call that has failed; `attempt` is 1 after the first."""
         longest = self._longest_wait(attempt)
-        return longest * (0.5 + random.random() / 2) if self.jitter else longest
+        return longest * (0.5 + CHANCE.random() / 2) if self.jitter else longest
 
     def _longest_wait(self, attempt: int) -> timedelta:
         limit = self.longest.total_seconds()

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias, cast
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 
 from perdure.errors import InvalidInput
 from perdure.upp.json_schema import check_schema
 from perdure.upp.json_value import JSONObject, JSONValue, jsonable
 from perdure.upp.secrets import Secret, declared, value_of
+from perdure.upp.tool_media import ContentSource, ToolMedia, known_content, whole_content
 from perdure.upp.tool_retry import ToolRetry
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -22,7 +23,9 @@ HUMAN: Final = "human"
 """The approval that a person gives."""
 
 CLIENT: Final = "client"
-"""What stands for the effect of a tool that the client runs."""
+"""What stands for the effect of a tool that the client runs; and"""
+REMOTE: Final = "remote"
+"""of one that asks an agent elsewhere: a durable run waits for the answer."""
 
 Approval: TypeAlias = bool | Literal["human"]
 ApprovalHandler: TypeAlias = Callable[[JSONObject], Approval | Awaitable[Approval]]
@@ -51,12 +54,14 @@ class ToolContext:
         idempotency_key: the same for every attempt of this call, and of no other call.
         attempt: 1 for the first, also of those that the tool's `retry` makes.
         secrets: references, by name; of the App that is served.
+        contents: stored media of the tenant whose run it is; None where there is none to reach.
     """
 
     call_id: str
     idempotency_key: str
     attempt: int
     secrets: Mapping[str, Secret] = field(default_factory=declared, repr=False, compare=False)
+    contents: ContentSource | None = field(default=None, repr=False, compare=False)
 
     def secret(self, name: str) -> str:
         """The value of a secret of the App, as it is now; it is redacted in what the tool returns or raises.
@@ -65,6 +70,27 @@ class ToolContext:
             InvalidInput: the App names no such secret, or it has no value.
         """
         return value_of(self.secrets, name)
+
+    async def find_content(self, content_id: str) -> ToolMedia:
+        """The facts of stored media, without its bytes.
+
+        Raises:
+            InvalidInput: there is none of this id.
+        """
+        return await known_content(self._contents(), content_id)
+
+    async def read_content(self, content_id: str) -> ToolMedia:
+        """Stored media with its bytes, such as what a client has uploaded or another tool has made.
+
+        Raises:
+            InvalidInput: there is none of this id.
+        """
+        return await whole_content(self._contents(), content_id)
+
+    def _contents(self) -> ContentSource:
+        if self.contents is None:
+            raise InvalidInput("no stored media can be reached here; an agent's run can")
+        return self.contents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +123,9 @@ class Tool:
 
     Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential, takes_context and retry are Perdure's.
     """
+
+    effect_word: ClassVar[str | None] = None
+    """What stands for the effect of a kind of tool that a durable run does not run itself."""
 
     name: str
     description: str
@@ -183,8 +212,8 @@ def client_tool(
 
 
 def effect_name(tool: Tool) -> str:
-    """The tool's effect as rows and specs hold it; "client" if the client runs it."""
-    return CLIENT if tool.run is None else tool.effect.value
+    """The tool's effect as rows and specs hold it; "client" if the client runs it, "remote" if an agent elsewhere does."""
+    return CLIENT if tool.run is None else tool.effect_word or tool.effect.value
 
 
 def approval_name(tool: Tool) -> str:

@@ -29,21 +29,27 @@ from perdure.activities.begin_run import BeginRun
 from perdure.activities.border import to_application_error
 from perdure.activities.call_tool import CallTool
 from perdure.activities.call_user import CallUser
+from perdure.activities.control_stage import ControlStage
 from perdure.activities.convert import PerdurePayloadConverter, data_converter
 from perdure.activities.end_run import EndRun
 from perdure.activities.generate import Generate
 from perdure.activities.keep_turn import KeepTurn
+from perdure.activities.pay import Pay
 from perdure.activities.read_history import ReadHistory
 from perdure.activities.record import Record
+from perdure.activities.run_task import RunTask
 from perdure.activities.services import Services
+from perdure.activities.stage_agents import AskAgent
+from perdure.activities.take_action import TakeAction
 from perdure.activities.take_steers import TakeSteers
-from perdure.errors import KeyMissing, PerdureError, ServerError, UnknownAgent
+from perdure.errors import KeyMissing, PerdureError, ServerError, ServerUnavailable, UnknownAgent, UnknownTask
 from perdure.store.database import is_away
 from perdure.worker.versioning import Versioning
 from perdure.workflows.sandboxed import SandboxedSessionWorkflow
 from perdure.workflows.session import SessionWorkflow
+from perdure.workflows.stage import StageWorkflow
 
-WORKFLOWS = (SessionWorkflow, SandboxedSessionWorkflow)
+WORKFLOWS = (SessionWorkflow, SandboxedSessionWorkflow, StageWorkflow)
 
 
 class _Border(ActivityInboundInterceptor):
@@ -59,10 +65,14 @@ class _Border(ActivityInboundInterceptor):
 
 
 def _may_succeed(error: Exception) -> bool:
-    """Whether the same call may succeed later: the store was away, or another worker of the queue serves the agent."""
-    if isinstance(error, KeyMissing):  # another worker has the key, or the next deploy of this one
+    """Whether the same call may succeed later: the store was away, or another worker of the queue serves what it is about.
+
+    A task that a stage session is pinned to waits so for a worker that has it, as often as it takes: to answer that it
+    failed would be for good, and a deploy that lacks it may be rolled back a moment later. Nothing of it is marked before.
+    """
+    if isinstance(error, KeyMissing | ServerUnavailable):  # another worker has the key, or the next deploy of this one
         return True
-    return is_away(error) or (isinstance(error, UnknownAgent) and not activity.info().is_local)
+    return is_away(error) or (isinstance(error, UnknownAgent | UnknownTask) and not activity.info().is_local)
 
 
 class BorderInterceptor(Interceptor):
@@ -140,6 +150,7 @@ def build_worker(client: Client, services: Services, options: WorkerOptions) -> 
 
 def _activities(services: Services) -> dict[str, Callable[..., Any]]:
     """The activities by the names under which workflows ask for them."""
+    tasks = RunTask(services)
     served: dict[str, Callable[..., Any]] = {
         contracts.BEGIN_RUN: BeginRun(services).begin_run,
         contracts.GENERATE: Generate(services).generate,
@@ -151,6 +162,12 @@ def _activities(services: Services) -> dict[str, Callable[..., Any]]:
         contracts.RECORD: Record(services).record,
         contracts.END_RUN: EndRun(services).end_run,
         contracts.TAKE_STEERS: TakeSteers(services).take_steers,
+        contracts.TAKE_ACTION: TakeAction(services).take_action,
+        contracts.RUN_TASK: tasks.run_task,
+        contracts.FAIL_TASK: tasks.fail_task,
+        contracts.CONTROL_STAGE: ControlStage(services).control_stage,
+        contracts.ASK_AGENT: AskAgent(services).ask_agent,
+        contracts.PAY: Pay(services).pay,
     }
     missing = [name for name in contracts.ACTIVITIES if name not in served]
     if missing:

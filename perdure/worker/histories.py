@@ -12,11 +12,11 @@ from google.protobuf.json_format import ParseError
 from temporalio.client import Client, WorkflowExecution, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.activities.contracts import SANDBOXED_SESSION, SESSION
+from perdure.activities.contracts import SANDBOXED_SESSION, SESSION, STAGE
 from perdure.errors import InvalidInput, UnknownSession
 from perdure.uap.session_key import SessionKey
 
-_TYPES = (SESSION, SANDBOXED_SESSION)
+_TYPES = (SESSION, SANDBOXED_SESSION, STAGE)
 _OURS = " OR ".join(f"WorkflowType = '{name}'" for name in _TYPES)
 _LONGEST_NAME = 120
 _STARTED = "workflowExecutionStartedEventAttributes"
@@ -91,13 +91,13 @@ async def open_histories(client: Client, task_queue: str) -> AsyncIterator[Workf
 
 
 async def session_histories(client: Client, key: SessionKey) -> AsyncIterator[WorkflowHistory]:
-    """The histories of a session's executions that Temporal still has, oldest first.
+    """The histories of a session's executions that Temporal still has, oldest first; it may be a stage session.
 
     Raises:
         UnknownSession: it has none.
         RPCError: Temporal does not answer.
     """
-    query = f"WorkflowId = '{_quoted(key.workflow_id)}'"
+    query = f"WorkflowId IN ('{_quoted(key.workflow_id)}', '{_quoted(key.stage_workflow_id)}')"
     found = [item async for item in client.list_workflows(query)]
     histories = 0
     for item in sorted(found, key=lambda item: item.start_time):

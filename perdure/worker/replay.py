@@ -14,7 +14,7 @@ from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 
-from perdure.activities.contracts import SessionInput
+from perdure.activities.contracts import STAGE, SessionInput
 from perdure.runtime.converter import converter_for
 from perdure.store.keyring import NO_KEYS, Keyring
 from perdure.uap.app import App
@@ -28,12 +28,13 @@ class Replayed:
 
     Attributes:
         history: it.
-        agent: whose session it is: a name, or a sub-agent's path.
+        agent: whose session it is: a name, or a sub-agent's path; None for a stage session, which calls nothing but
+            activities, whatever the app has.
         difference: where this code does something else; None if it does the same throughout.
     """
 
     history: WorkflowHistory
-    agent: str
+    agent: str | None
     difference: Difference | None
 
 
@@ -60,15 +61,17 @@ async def replay(
             context = WorkflowSerializationContext(namespace=namespace, workflow_id=result.history.workflow_id)
             agent = await _agent_of(result.history, converter.with_context(context))
             difference = None if result.replay_failure is None else explain(result.history, result.replay_failure)
-            if difference is None and not app.serves(agent):
+            if difference is None and agent is not None and not app.serves(agent):
                 served = ", ".join(str(item.name) for item in app)
                 what = f"its agent {agent!r} is not in this app, which has {served}; an open run of it would not go on"
                 difference = Difference(None, what, "UnknownAgent")
             yield Replayed(result.history, agent, difference)
 
 
-async def _agent_of(history: WorkflowHistory, converter: DataConverter) -> str:
+async def _agent_of(history: WorkflowHistory, converter: DataConverter) -> str | None:
     started = history.events[0].workflow_execution_started_event_attributes
+    if started.workflow_type.name == STAGE:
+        return None
     (given,) = await converter.decode(started.input.payloads, [SessionInput])
     assert isinstance(given, SessionInput), "asked for"
     return given.agent

@@ -18,11 +18,15 @@ from perdure.activities.contracts import (
     BEGIN_RUN,
     CALL_TOOL,
     CALL_USER,
+    CONTROL_STAGE,
     END_RUN,
+    FAIL_TASK,
     GENERATE,
     KEEP_TURN,
     READ_HISTORY,
     RECORD,
+    RUN_TASK,
+    TAKE_ACTION,
     TAKE_STEERS,
 )
 
@@ -37,6 +41,10 @@ _WORDS = {
     RECORD: "a note",
     END_RUN: "the end of a run",
     TAKE_STEERS: "the joining of inputs",
+    TAKE_ACTION: "the taking of a stage session's action",
+    RUN_TASK: "a task of a stage",
+    FAIL_TASK: "the answer to a task that could not be run",
+    CONTROL_STAGE: "a pause, resumption or end of a stage session",
 }
 _MACHINES = {
     "Activity": "schedule an activity",

@@ -23,6 +23,8 @@ from perdure.activities.contracts import (
     EndRunResult,
     GenerateInput,
     GenerateResult,
+    RunTaskInput,
+    RunTaskResult,
 )
 from perdure.activities.services import Services
 from perdure.runtime.telemetry import Telemetry, named
@@ -62,9 +64,9 @@ class _Traced(ActivityInboundInterceptor):
             if first and isinstance(result, EndRunResult) and result.kind == "ended":
                 await self._spans.ended(call, result)
             return result
-        if not isinstance(call, GenerateInput | CallToolInput):
+        if not isinstance(call, GenerateInput | CallToolInput | RunTaskInput):
             return await super().execute_activity(input)
-        span = await self._spans.begin(call)
+        span = self._spans.task(call) if isinstance(call, RunTaskInput) else await self._spans.begin(call)
         if span is None:
             return await super().execute_activity(input)
         try:
@@ -102,6 +104,21 @@ class _Spans:
         place = {"perdure.step": call.step, "perdure.attempt": activity.info().attempt}
         parent = set_span_in_context(trace.context(trace.step_id(call.step)))
         return self._tracer.start_span(name, parent, kind, {**common, **place, **told})
+
+    def task(self, call: RunTaskInput) -> Span:
+        """The span of a stage's task, a trace of its own: what called it is a client of the stage session."""
+        told: dict[str, str | int] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.task,
+            "gen_ai.tool.type": "function",
+            "gen_ai.conversation.id": call.session,
+            "perdure.tenant": call.tenant,
+            "perdure.workflow": call.workflow,
+            "perdure.stage": call.stage,
+            "perdure.action": call.ordinal,
+            "perdure.attempt": activity.info().attempt,
+        }
+        return self._tracer.start_span(f"execute_tool {call.task}", kind=SpanKind.INTERNAL, attributes=told)
 
     def _model(self, call: GenerateInput) -> tuple[str, SpanKind, dict[str, str]]:
         told = {"gen_ai.operation.name": "chat"}
@@ -189,6 +206,11 @@ def _finish(span: Span, result: object) -> None:
             return
         if result.is_error:
             _failed(span, "tool_error")
+    elif isinstance(result, RunTaskResult):
+        if not result.status:
+            return
+        if result.status == "error":
+            _failed(span, "task_error")
     span.end()
 
 

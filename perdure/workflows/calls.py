@@ -24,6 +24,8 @@ from perdure.activities.contracts import (
     GenerateResult,
     KeepTurnInput,
     KeepTurnResult,
+    PayInput,
+    PayResult,
     ReadHistoryInput,
     ReadHistoryResult,
     RecordInput,
@@ -42,7 +44,7 @@ _RETRY = RetryPolicy(
 )
 _HEARTBEAT = timedelta(seconds=2)
 _LOCAL_TRY = timedelta(seconds=10)
-_MARGIN = timedelta(seconds=30)
+MARGIN = timedelta(seconds=30)
 _HOOK_TIMEOUT = timedelta(hours=1)
 _STORE_TIMEOUT = timedelta(minutes=15)
 _TASK_TIMEOUT = timedelta(seconds=5)
@@ -50,7 +52,7 @@ _TASK_TIMEOUT = timedelta(seconds=5)
 
 def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
     """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout."""
-    return _start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=timeout_s) + _MARGIN)
+    return start_activity(contracts.GENERATE, call, GenerateResult, timedelta(seconds=timeout_s) + MARGIN)
 
 
 def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.ActivityHandle[CallToolResult]:
@@ -61,16 +63,18 @@ def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.Acti
         spec: of its tool, if there is one: one that is tried again may take that much longer.
     """
     seconds = call.timeout_s if spec is None else call.timeout_s * spec.attempts + spec.waits_s
-    return _start(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=seconds) + _MARGIN)
+    return start_activity(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=seconds) + MARGIN)
 
 
 def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
     """Schedule a lifecycle hook; a worker that dies in it calls it again."""
-    return _start(contracts.CALL_USER, call, CallUserResult, _HOOK_TIMEOUT)
+    return start_activity(contracts.CALL_USER, call, CallUserResult, _HOOK_TIMEOUT)
 
 
-async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.ChildWorkflowHandle[Any, Any]:
-    """Start a sub-agent's session on this one's queue; it is cancelled when this execution closes.
+async def start_session(
+    child: SessionInput, *, sandboxed: bool, task_queue: str | None = None
+) -> workflow.ChildWorkflowHandle[Any, Any]:
+    """Start a session on this one's queue, or on another; it is cancelled when this execution closes.
 
     Raises:
         FailureError: an execution of that session is open, or it could not be started.
@@ -79,6 +83,7 @@ async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.Chi
         contracts.SANDBOXED_SESSION if sandboxed else contracts.SESSION,
         child,
         id=SessionKey(child.tenant, child.session).workflow_id,
+        task_queue=task_queue,
         task_timeout=_TASK_TIMEOUT,
         cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -87,40 +92,45 @@ async def start_session(child: SessionInput, *, sandboxed: bool) -> workflow.Chi
 
 def start_around(call: AroundInput) -> workflow.ActivityHandle[AroundResult]:
     """Schedule a call of a run's middleware; a worker that dies in it calls it again."""
-    return _start(contracts.AROUND, call, AroundResult, _HOOK_TIMEOUT)
+    return start_activity(contracts.AROUND, call, AroundResult, _HOOK_TIMEOUT)
 
 
 def start_read_history(call: ReadHistoryInput) -> workflow.ActivityHandle[ReadHistoryResult]:
     """Schedule the reading of what is before a run."""
-    return _start(contracts.READ_HISTORY, call, ReadHistoryResult, _STORE_TIMEOUT)
+    return start_activity(contracts.READ_HISTORY, call, ReadHistoryResult, _STORE_TIMEOUT)
 
 
 def start_keep_turn(call: KeepTurnInput) -> workflow.ActivityHandle[KeepTurnResult]:
     """Schedule the storing of the turn that a strategy of the user's own returned."""
-    return _start(contracts.KEEP_TURN, call, KeepTurnResult, _STORE_TIMEOUT)
+    return start_activity(contracts.KEEP_TURN, call, KeepTurnResult, _STORE_TIMEOUT)
 
 
 async def begin_run(call: BeginRunInput) -> BeginRunResult:
     """Take the next input."""
-    return await _local(contracts.BEGIN_RUN, call, BeginRunResult)
+    return await until_it_succeeds(contracts.BEGIN_RUN, call, BeginRunResult)
 
 
 async def take_steers(call: TakeSteersInput) -> TakeSteersResult:
     """Let inputs join the run."""
-    return await _local(contracts.TAKE_STEERS, call, TakeSteersResult)
+    return await until_it_succeeds(contracts.TAKE_STEERS, call, TakeSteersResult)
+
+
+async def pay(call: PayInput) -> PayResult:
+    """See that the run is paid for."""
+    return await until_it_succeeds(contracts.PAY, call, PayResult)
 
 
 async def record(call: RecordInput) -> RecordResult:
     """Write what must not wait."""
-    return await _local(contracts.RECORD, call, RecordResult)
+    return await until_it_succeeds(contracts.RECORD, call, RecordResult)
 
 
 async def end_run(call: EndRunInput) -> EndRunResult:
     """End the run."""
-    return await _local(contracts.END_RUN, call, EndRunResult)
+    return await until_it_succeeds(contracts.END_RUN, call, EndRunResult)
 
 
-def _start(name: str, call: object, result: type[T], timeout: timedelta) -> workflow.ActivityHandle[T]:
+def start_activity(name: str, call: object, result: type[T], timeout: timedelta) -> workflow.ActivityHandle[T]:
     """An activity that is tried until it succeeds, and that when cancelled has its say before the workflow goes on."""
     return workflow.start_activity(
         name,
@@ -134,7 +144,7 @@ def _start(name: str, call: object, result: type[T], timeout: timedelta) -> work
     )
 
 
-async def _local(name: str, call: object, result: type[T]) -> T:
+async def until_it_succeeds(name: str, call: object, result: type[T]) -> T:
     """A local activity that is redone until it succeeds: the store may be away for as long as it likes."""
     return cast(
         T,

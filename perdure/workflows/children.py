@@ -7,8 +7,6 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from temporalio.exceptions import FailureError
-
 from perdure.activities.border import describe
 from perdure.activities.contracts import CallToolInput, CallToolResult, ParentLink, SessionInput
 from perdure.errors import LimitExceeded
@@ -16,7 +14,6 @@ from perdure.uap.child_options import child_options
 from perdure.uap.ids import child_session_id
 from perdure.uap.options import RunOptions
 from perdure.uap.spec import ToolSpec
-from perdure.workflows import calls
 from perdure.workflows.in_hand import RunInHand
 from perdure.workflows.open_child import OpenChild
 
@@ -99,15 +96,7 @@ class ChildCalls:
         run = self._run
         link = ParentLink(run.start.session, run.frame.run, request.message, request.index, options.to_json())
         start = SessionInput(run.start.tenant, request.child, spec.agent, parent=link)
-        child.starting = True
-        try:
-            handle = await calls.start_session(start, sandboxed=spec.sandboxed)
-            await child.has_started(handle)
-            await handle
-        except FailureError:
-            return  # what its run came to is in its rows
-        finally:
-            child.has_ended()
+        await child.until_ended(start, sandboxed=spec.sandboxed)
 
 
 async def pass_on(run: RunInHand, kind: str, control: str) -> None:

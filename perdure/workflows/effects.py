@@ -29,6 +29,7 @@ from perdure.workflows.model_calls import ModelCalls
 from perdure.workflows.outbox import Outbox
 from perdure.workflows.own_calls import OwnCalls
 from perdure.workflows.parking import Gate, Parking
+from perdure.workflows.paying import Paying
 from perdure.workflows.run_clock import RunClock
 from perdure.workflows.signals import SignalBox
 from perdure.workflows.steering import Steering
@@ -76,9 +77,10 @@ class TemporalEffects:
         self._gate = gate
         self._user = UserCalls(self._run)
         self._steering = Steering(self._run, signals)
+        self._paying = Paying(self._run)
         self._models = ModelCalls(self._run, self._user, self._steering)
         self._tools = ToolCalls(self._run, self._user)
-        self.own = OwnCalls(self._run, self._user, gate, self._reach_boundary, self._leave_if_due)
+        self.own = OwnCalls(self._run, self._user, self._paying, gate, self._reach_boundary, self._leave_if_due)
         self.boundary = self._run.begun
 
     @property
@@ -143,6 +145,7 @@ class TemporalEffects:
         """See `Effects.start_step`. Its event rides on the next activity."""
         run = self._run
         check_next_step(run.options, run.state, self.frame.run, run.used(), run.allowance)
+        await self._paying.ensure()
         run.parking.check_cancelled()
         await self._user.tell("step_start", run.state.step + 1)
         run.state.step += 1
@@ -215,6 +218,12 @@ class TemporalEffects:
         """Whether the run ends at the boundary where it stands; an execution that takes it up there asks, too."""
         outcome = await self._user.hook(Hook.STOP)
         return outcome.stop or self.state.done
+
+    async def pay(self) -> None:
+        """See that the run is paid for before it begins; one that has no further step needs nothing."""
+        if self.frame.spec.paid is not None and not self.state.done:
+            await self._run.parking.resume_carried()
+            await self._paying.ensure()
 
     async def enter(self) -> dict[str, Any] | None:
         """Call the `before` hooks of the run's middleware; returns what one of them raised."""

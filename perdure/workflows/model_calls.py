@@ -101,6 +101,7 @@ class ModelCalls:
         if call.ask is None or not call.ask.scaffold:
             step.args = list(result.args)
             step.stored = result.stored
+            step.stage = result.stage
         run.parking.check_cancelled()
         return answer
 
@@ -116,4 +117,5 @@ def _ask_input(ask: Ask, message: str) -> AskInput | None:
         observe=ask.observe,
         tools=ask.tools,
         structure=ask.structure,
+        stages=ask.stages,
     )

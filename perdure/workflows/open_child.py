@@ -1,4 +1,4 @@
-"""One sub-agent that is open, and how it is paused, resumed and cancelled."""
+"""One agent's session that is open as a child, and how it is paused, resumed and cancelled."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from perdure.activities.contracts import PAUSE
+from perdure.activities.contracts import PAUSE, SessionInput
 from perdure.uap.ids import derive_id
 from perdure.uap.session_key import SessionKey
+from perdure.workflows import calls
 
 
 class OpenChild:
-    """A sub-agent's session while its tool call is open.
+    """A sub-agent's session while its tool call is open, or that of an agent whose run is a task while it runs.
 
     Attributes:
         session: its id.
@@ -35,6 +36,18 @@ class OpenChild:
     def in_flight(self) -> bool:
         """Whether an execution of ours is open or about to be."""
         return self.starting or self._handle is not None
+
+    async def until_ended(self, start: SessionInput, *, sandboxed: bool, task_queue: str | None = None) -> None:
+        """Have the session open until its execution has ended, whichever way; at once if it is open already."""
+        self.starting = True
+        try:
+            handle = await calls.start_session(start, sandboxed=sandboxed, task_queue=task_queue)
+            await self.has_started(handle)
+            await handle
+        except FailureError:
+            return  # what its run came to is in its rows
+        finally:
+            self.has_ended()
 
     def cancel(self) -> None:
         """Ask its execution to stop, once, whoever has started it; one of ours is waited for, another's is not."""

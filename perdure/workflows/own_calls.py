@@ -28,6 +28,7 @@ from perdure.workflows.known_messages import KnownMessages
 from perdure.workflows.own_answers import START, STOP, OwnAnswers
 from perdure.workflows.own_hooks import own_hook
 from perdure.workflows.parking import Gate
+from perdure.workflows.paying import Paying
 from perdure.workflows.step import Step
 from perdure.workflows.user_calls import UserCalls
 
@@ -43,6 +44,7 @@ class OwnCalls:
         self,
         run: RunInHand,
         user: UserCalls,
+        paying: Paying,
         gate: Gate,
         reach: Callable[[], None],
         leave: Callable[[], Awaitable[None]],
@@ -52,12 +54,14 @@ class OwnCalls:
         Args:
             run: the run.
             user: calls its hooks and its middleware.
+            paying: holds what it may cost.
             gate: the session's word on cancelling.
             reach: records the step boundary.
             leave: continues as new if it is time; the strategy must be able to go on from the boundary.
         """
         self._run = run
         self._user = user
+        self._paying = paying
         self._gate = gate
         self._reach = reach
         self._leave = leave
@@ -129,6 +133,7 @@ class OwnCalls:
     async def ask(self, ask: OwnAsk) -> Answered:
         """See `OwnEffects.ask`."""
         self._at_boundary = False
+        await self._paying.ensure()
         return await self._answers.ask(ask)
 
     async def call_answer_tools(

@@ -77,7 +77,8 @@ class Parking:
 
     async def resume_carried(self) -> None:
         """Say that what an execution before this one had parked goes on; it parks again if it has to."""
-        for place, detail in enumerate(self._carried):
+        carried, self._carried = self._carried, []
+        for place, detail in enumerate(carried):
             await self._recorder.note(
                 f"carried:{place}", run_event("run.resumed", detail), run=self._run, status="running"
             )

@@ -7,17 +7,14 @@ run in a typed terminal state, and an error of our own ends the execution instea
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import FailureError
 
 from perdure.activities import contracts
-from perdure.activities.border import to_application_error
 from perdure.activities.contracts import BeginRunInput, Carried, EndRunInput, RunFrame, SessionInput
 from perdure.errors import SessionGone
 from perdure.uap.events import run_event
@@ -29,6 +26,7 @@ from perdure.uap.spec import StrategySpec
 from perdure.upp.json_value import JSONObject
 from perdure.upp.timestamp import format_timestamp
 from perdure.workflows import calls, strategies
+from perdure.workflows.beside import run_beside
 from perdure.workflows.controls import Controls
 from perdure.workflows.effects import TemporalEffects
 from perdure.workflows.outbox import Outbox, Recorder
@@ -62,29 +60,12 @@ class SessionWorkflow:
     @workflow.run
     async def run(self, start: SessionInput) -> None:
         """Run what is in the inbox, then complete."""
-        try:
-            await self._run_beside_signals()
-        except (FailureError, asyncio.CancelledError):
-            raise
-        except Exception as error:  # ours: it must end the execution, never be tried for ever
-            raise to_application_error(error) from error
+        await run_beside(self._run(), self._controls.serve(), self._cancelled_by_temporal)
 
-    async def _run_beside_signals(self) -> None:
-        """Cancelling this workflow sets a flag; the tasks themselves are never cancelled, so nothing is left half done."""
-        work = asyncio.create_task(self._run())
-        signals = asyncio.create_task(self._controls.serve())
-        while not work.done() and not signals.done():
-            try:
-                await asyncio.wait([work, signals], return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                if self._effects is not None:
-                    self._effects.cancel_all()
-        if not work.done():
-            signals.result()  # ended by an error; it is raised here
-            await work
-        work.result()
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError
+    def _cancelled_by_temporal(self) -> None:
+        """Cancelling this workflow sets a flag, and what is in flight stops."""
+        if self._effects is not None:
+            self._effects.cancel_all()
 
     async def _run(self) -> None:
         try:
@@ -151,6 +132,7 @@ class SessionWorkflow:
                 controls=self._controls.cancel_ids,
                 pending=self._outbox.take(),
                 usage_by_agent=effects.usage_by_agent,
+                paid=frame.spec.paid is not None,
             )
         )
         if ended.kind == "gone":
@@ -161,7 +143,9 @@ class SessionWorkflow:
 
     async def _execute(self, effects: TemporalEffects, parking: Parking) -> tuple[str, dict[str, Any] | None]:
         """Run the strategy; whatever it raises is a status. Only continuing as new and a deleted session pass."""
-        status, error = await outcome_of(effects.enter())
+        status, error = await outcome_of(effects.pay())
+        if status == "completed":
+            status, error = await outcome_of(effects.enter())
         if status == "completed":
             work = self._strategy(effects.frame, effects, parking)
             status, error = await outcome_of(effects.clock.within(work, effects.frame.run, effects.cancel_all))

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from temporalio import workflow
 from temporalio.common import RawValue
 
 from perdure.activities.contracts import ANSWER, CANCEL, PAUSE, RESUME, STEER, WAKE, Carried
+from perdure.workflows.signal_values import SHOWN, check_length, read_value
 
 _SEEN = 200
 _UNREADABLE = 50
-_SHOWN = 80
-_LONGEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +51,16 @@ class SignalBox:
             self.steered = True
             return
         try:
-            self._read(name, self._value(arguments))
+            self._read(name, read_value(arguments))
         except Exception as error:  # noqa: BLE001 - anything may be in a signal; it becomes an event
             self._refuse(f"{name}: {error}")
-
-    @staticmethod
-    def _value(arguments: Sequence[RawValue]) -> dict[str, object]:
-        if not arguments:
-            return {}
-        value = workflow.payload_converter().from_payload(arguments[0].payload)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise TypeError(f"a JSON object is needed, not {type(value).__name__}")
-        return cast("dict[str, object]", value)
 
     def _read(self, name: str, value: dict[str, object]) -> None:
         if name == ANSWER:
             wait = value.get("wait")
             if not isinstance(wait, str):
                 raise TypeError("'wait' must be a wait's id")
-            self._check_length(wait)
+            check_length(wait)
             if wait not in self.answered:  # a sweep says it again until it is used
                 self.answered = [*self.answered[-_SEEN:], wait]
             return
@@ -82,26 +69,21 @@ class SignalBox:
         ident, run = value.get("id"), value.get("run")
         if not isinstance(ident, str | None) or not isinstance(run, str | None):
             raise TypeError("'id' and 'run' must be strings")
-        self._check_length(ident, run)
+        check_length(ident, run)
         if ident is not None and ident in self.seen:
             return
         if ident is not None:
             self.seen = [*self.seen[-_SEEN:], ident]
         self.controls.append(Control(name, ident, run, self.noted))
 
-    @staticmethod
-    def _check_length(*names: str | None) -> None:
-        if any(name is not None and len(name) > _LONGEST_ID for name in names):
-            raise ValueError(f"an id is longer than {_LONGEST_ID} characters")
-
     def use(self, wait: str) -> None:
         """Forget an answer that has been used."""
         self.answered = [item for item in self.answered if item != wait]
 
     def _refuse(self, text: str) -> None:
-        workflow.logger.warning("signal.unreadable %s", text[:_SHOWN])
+        workflow.logger.warning("signal.unreadable %s", text[:SHOWN])
         if len(self.unreadable) < _UNREADABLE:
-            self.unreadable.append((self.noted, text[:_SHOWN]))
+            self.unreadable.append((self.noted, text[:SHOWN]))
 
     @property
     def waiting(self) -> bool:

@@ -10,6 +10,7 @@ from perdure.activities.contracts import CallToolResult
 from perdure.uap.checkpoint import CheckpointRecord, MessageMark
 from perdure.uap.ids import answer_id, results_id, scaffold_id
 from perdure.uap.recorded_usage import plain_usage
+from perdure.uap.stage_place import StagePlace
 from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.usage import TokenUsage, empty_usage
 
@@ -33,6 +34,7 @@ class Step:
         message: id of the answer in hand, and
         results: of its tool-result message.
         scaffold: id of the last answer of the strategy's own.
+        stage: where the stage session was when the answer in hand was asked for.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Step:
     message: str = ""
     results: str = ""
     scaffold: str = ""
+    stage: StagePlace | None = None
 
     def next_answer(self, run: str) -> str:
         """Go on to the next answer, and return its id."""

@@ -12,9 +12,12 @@ from temporalio import workflow
 from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.errors import OutcomeUnknown
 from perdure.uap.checkpoint import MessageMark
+from perdure.uap.delegated import delegated_agent
 from perdure.uap.hooks import Hook
 from perdure.uap.ids import child_session_id, wait_id
 from perdure.uap.spec import ToolSpec
+from perdure.uap.stage_order import StageOrder
+from perdure.uap.stage_place import StagePlace, is_own, qualified
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
 from perdure.upp.tool_batch import execute_batch
@@ -30,9 +33,14 @@ _LONGEST_PAUSE = timedelta(seconds=5)
 
 
 class _Batch:
-    """The calls of one answer, until somebody stops the run because nobody knows what came of one of them."""
+    """The calls of one answer, until somebody stops the run because nobody knows what came of one of them.
 
-    def __init__(self, cancel: Callable[[list[str]], None]) -> None:
+    Attributes:
+        order: of those that go to a stage.
+    """
+
+    def __init__(self, cancel: Callable[[list[str]], None], order: StageOrder) -> None:
+        self.order = order
         self.error: OutcomeUnknown | None = None
         self.children: list[str] = []
         self._cancel = cancel
@@ -69,11 +77,11 @@ class ToolCalls:
             await self._user.hook(Hook.ACT)
         tool_calls = [dataclasses.replace(call) for call in message.tool_calls or ()]  # one may stand there twice
         places = {id(call): place for place, call in enumerate(tool_calls)}
-        batch = _Batch(self._cancel_children)
+        batch = _Batch(self._cancel_children, StageOrder(self._run.step.stage, tool_calls, self._own_names()))
 
         async def run_one(call: ToolCall) -> CallToolResult:
             try:
-                return await self._call(places[id(call)], call, batch)
+                return await self._call_in_turn(places[id(call)], call, batch)
             except OutcomeUnknown as error:  # somebody stopped the run: nothing of the batch is waited for any more
                 batch.stop(error)
                 raise
@@ -101,9 +109,25 @@ class ToolCalls:
         spec = self._run.frame.spec.tool(call.tool_name)
         return spec is not None and spec.sequential
 
-    async def _call(self, index: int, call: ToolCall, batch: _Batch) -> CallToolResult:
+    def _own_names(self) -> list[str]:
+        """The names of the tools that are no stage's: the agent's and the client's."""
         run = self._run
-        spec = run.frame.spec.tool(call.tool_name)
+        own = [tool.name for tool in run.frame.spec.tools if is_own(tool.name)]
+        return [*own, *(str(tool["name"]) for tool in run.options.client_tools)]
+
+    async def _call_in_turn(self, index: int, call: ToolCall, batch: _Batch) -> CallToolResult:
+        async def carry_out(place: StagePlace | None) -> CallToolResult:
+            result = await self._call(index, call, batch, place)
+            batch.order.left(result.stage)
+            return result
+
+        return await batch.order.run(index, carry_out)
+
+    async def _call(self, index: int, call: ToolCall, batch: _Batch, place: StagePlace | None) -> CallToolResult:
+        run = self._run
+        name = call.tool_name if place is None else qualified(place.stage, call.tool_name)
+        named = delegated_agent(call) if place is None else None
+        spec = (run.frame.spec.tool(named) if named else None) or run.frame.spec.tool(name)
         request = CallToolInput(
             tenant=run.start.tenant,
             session=run.start.session,
@@ -113,10 +137,11 @@ class ToolCalls:
             message=run.step.message,
             index=index,
             args_sha256=run.step.args[index],
-            effect=self._effect(call.tool_name),
+            effect=self._effect(name),
             timeout_s=(spec.timeout_s if spec else None) or run.frame.spec.limits.tool_timeout_s,
             adopted=self._may_have_run(index),
             approval=spec.approval if spec else "",
+            stage=place,
         )
         if spec is not None and spec.agent:
             batch.children.append(child_session_id(request.message, index))

@@ -18,7 +18,21 @@ def test_the_version_is_the_packages(elsewhere: Terminal) -> None:
 def test_help_names_every_command_and_exit_code(elsewhere: Terminal) -> None:
     """`perdure --help` tells the commands and what their exit codes mean."""
     shown = elsewhere("--help").out
-    for word in ("dev", "run", "sessions", "runs", "waits", "worker", "migrate", "deploy", "replay", "doctor", "demo"):
+    commands = [
+        "dev",
+        "run",
+        "sessions",
+        "runs",
+        "waits",
+        "worker",
+        "mcp",
+        "migrate",
+        "deploy",
+        "replay",
+        "doctor",
+        "demo",
+    ]
+    for word in commands:
         assert f"│ {word} " in shown
     for line in ("0 done", "1 the run failed", "3 a server", "4 the run was cancelled", "130 interrupted"):
         assert f" {line}" in shown
@@ -37,6 +51,13 @@ def test_help_waits_for_no_client(elsewhere: Terminal) -> None:
     assert "perdure [OPTIONS] COMMAND" in done.stdout
 
 
+def test_help_tells_how_a_client_starts_the_mcp_server(elsewhere: Terminal) -> None:
+    """`perdure mcp --help` names what is served, and how a client goes on."""
+    shown = elsewhere("mcp", "--help").out
+    for word in ("WORKFLOW", "--session", "--tenant", "stdin and stdout"):
+        assert word in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -53,6 +74,9 @@ def test_help_waits_for_no_client(elsewhere: Terminal) -> None:
         (("run", "calc", "\udcff"), ("INPUT has bytes that are not UTF-8",)),
         (("runs", "show", "x" * 300), ("run id", "is not a UUIDv4")),
         (("sessions", "events", "x", "--after", "-1"), ("--after",)),
+        (("mcp",), ("Missing argument 'WORKFLOW'",)),
+        (("mcp", " "), ("WORKFLOW is empty",)),
+        (("mcp", "store", "--session", ""), ("--session is empty",)),
         (("worker", "agents"), ("'agents'", "MODULE:ATTRIBUTE")),
         (("worker", "nothing:app"), ("'nothing'",)),
     ],

@@ -85,6 +85,29 @@ def test_a_session_is_taken_along_in_a_file(perdure: Terminal) -> None:
     assert perdure("run", "calc", "And?", "--session", session, "--json").json["status"] == "completed"
 
 
+def test_a_session_is_taken_along_as_a_thread(perdure: Terminal) -> None:
+    """ThreadProtocol's JSON out, and in as another session that goes on; what breaks its rules is refused or mended."""
+    session, _ = calculated(perdure)
+    thread = perdure("sessions", "thread", session).json
+    assert [action["action_type"] for action in thread["actions"]][:2] == ["user_message", "system.agent_join"]
+    canonical = perdure("sessions", "thread", session, "--canonical").out
+    assert json.loads(canonical) == thread
+    assert perdure("sessions", "thread", session, "--all").json == [thread]
+    perdure("sessions", "thread", session, "--node", "nobody", code=2).check_error("nobody")
+    perdure("sessions", "thread", session, "--all", "--canonical", code=2).check_error("--all")
+    file = perdure.folder / "thread.json"
+    file.write_text(canonical, encoding="utf-8")
+    made = perdure("sessions", "import-threads", str(file), "--agent", "calc", "--json").json
+    assert (made["agent"], made["mended"]) == ("calc", [])
+    assert perdure("run", "calc", "And?", "--session", made["session"], "--json").json["status"] == "completed"
+    thread["actions"][1]["sequence"] = 7
+    file.write_text(json.dumps(thread), encoding="utf-8")
+    refused = perdure("sessions", "import-threads", str(file), "--agent", "calc", code=2)
+    refused.check_error("actions[1].sequence")
+    assert "mended: " in perdure("sessions", "import-threads", str(file), "--agent", "calc", "--lenient").err
+    perdure("sessions", "import-threads", "-", "--agent", "calc", stdin="{", code=2).check_error("JSON")
+
+
 def test_title_and_metadata_are_changed(perdure: Terminal) -> None:
     """Each key by itself; what is no JSON is refused whole."""
     session, _ = calculated(perdure)

@@ -68,7 +68,7 @@ def test_a_server_from_start_to_end(elsewhere: Terminal) -> None:
 def test_an_app_that_cannot_be_loaded_starts_nothing(elsewhere: Terminal) -> None:
     """A wrong app is said before any server is started."""
     (elsewhere.folder / "empty.py").write_text("from perdure import App\napp = App(agents=[])\n", encoding="utf-8")
-    elsewhere("dev", "empty:app", code=2).check_error("empty:app has no agents")
+    elsewhere("dev", "empty:app", code=2).check_error("empty:app is empty")
     elsewhere("dev", "empty:nothing", code=2).check_error("'nothing'")
     elsewhere("dev", "agents:app", code=2).check_error("no module 'agents'")
     assert not (elsewhere.folder / ".perdure").exists()

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-SUPPORT = {"workspace"}
+SUPPORT = {"workspace", "carrier"}
 SHOWS = {
     "complete_agent": """
         --- Step 1 ---
@@ -68,6 +68,7 @@ SHOWS = {
         2 checkpoints
     """,
     "stage_store": """
+        store: Buy stationery.
         browse: Look at what there is.
         tasks: search_products
         needs: nothing
@@ -76,6 +77,12 @@ SHOWS = {
         needs: cart.items, user.email
         leads to: cart, done
         leads to: nothing, it is the end
+        goods_return: Send goods back.
+        tasks: find_order
+        label: Get a label for the parcel.
+        tasks: order_label
+        needs: order
+        leads to: order, done
     """,
     "approval_stages": """
         review: A person decides. The call waits for that, for a week at most.

@@ -1,4 +1,4 @@
-"""`perdure keys`: made, shown once, listed, revoked. In a database of its own, since a key closes the API."""
+"""`perdure keys`: made, shown once, listed, revoked; and those that sign. In a database of its own, since a key closes the API."""
 
 from __future__ import annotations
 
@@ -74,3 +74,20 @@ def test_what_cannot_be_a_key_is_refused(terminal: Terminal) -> None:
     terminal("keys", "create", "robot", "--scope", "write", code=2).check_error("write")
     terminal("keys", "create", "robot", "--scope", "read", "--days", "0", code=2).check_error("--days")
     terminal("keys", "create", "robot", "--scope", "read", "--tenant", "a/b", code=2).check_error("tenant")
+
+
+def test_a_key_that_signs_is_followed_and_forgotten(terminal: Terminal) -> None:
+    assert "no signing key yet" in terminal("signing", "list").err
+    (first,) = terminal("signing", "rotate", "--json").json["keys"]
+    assert first["signs"] is True
+    shown = terminal("signing", "rotate")
+    assert "in 2 minutes" in shown.err
+    assert first["id"] in shown.out
+    new, old = terminal("signing", "list", "--json").json["keys"]
+    assert (old["id"], old["signs"], new["signs"]) == (first["id"], True, False)
+    assert "private" not in json.dumps([new, old])
+    refused = terminal("signing", "forget", old["id"], code=2)
+    assert "perdure signing rotate" in refused.err
+    assert "perdure signing list" in terminal("signing", "forget", "nobody", code=2).err
+    assert new["id"] in terminal("signing", "forget", new["id"]).out
+    assert [key["id"] for key in terminal("signing", "list", "--json").json["keys"]] == [old["id"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 
 import pytest
@@ -21,6 +20,7 @@ from perdure.upp import (
     WeightedKeys,
     mask_api_key,
 )
+from perdure.upp.chance import CHANCE
 from perdure.upp.messages import UserMessage
 from perdure.upp.provider import LLMRequest
 from perdure.upp.providers import openai
@@ -47,7 +47,7 @@ def test_fact_91_exponential_backoff_doubles_up_to_its_cap() -> None:
 
 
 def test_fact_91_jitter_halves_the_wait_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random, "random", lambda: 0.0)
+    monkeypatch.setattr(CHANCE, "random", lambda: 0.0)
     assert waits(exponential(2, 100, jitter=True), 2) == ms(50, 100)
 
 

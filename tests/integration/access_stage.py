@@ -20,16 +20,20 @@ from sqlalchemy import make_url
 from starlette.types import Message
 
 from perdure.api.app import create_app
-from perdure.api.authentication import Requirement
 from perdure.api.backend import Backend
 from perdure.api.principal import Scope
+from perdure.api.requirement import Scoped
 from perdure.config import Settings
 from perdure.migrations.migrate import migrate
 from perdure.runtime.addresses import ServerAddresses
 from perdure.runtime.connect import connect
 from perdure.store.api_keys import create_key
+from perdure.store.content.contents import NewContent, keep_content
 from perdure.store.database import Database
+from perdure.uaip.action import Action, ActionKind
 from perdure.uap.options import RunOptions
+from tests.integration.door_stages import DESK
+from tests.integration.kept_proposals import keep_proposal
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
 OWNER, OTHER = "acme", "other"
@@ -44,10 +48,28 @@ class Owned:
     session: str
     run: str
     wait: str
+    stage_session: str
+    action: str
+    content: str
+    proposal: str
 
     @property
     def ids(self) -> dict[str, str]:
-        return {"session": self.session, "run": self.run, "wait": self.wait, "call_id": "call_0_0"}
+        """By the names that paths have for them, a stage session's aside."""
+        named = {
+            "session": self.session,
+            "chat": self.session,
+            "run": self.run,
+            "wait": self.wait,
+            "call_id": "call_0_0",
+            "proposal": self.proposal,
+        }
+        named |= {"content_id": self.content, "action_id": self.action, "agent": "actor", "model": "actor"}
+        return {**named, "name": DESK, "workflow": DESK}
+
+    def ids_of(self, path: str) -> dict[str, str]:
+        """What stands in a path."""
+        return {**self.ids, "session": self.stage_session} if path.startswith("/api/stage-sessions") else self.ids
 
 
 @dataclass(frozen=True)
@@ -89,7 +111,7 @@ def socket_paths(app: FastAPI) -> set[str]:
 
 def _scopes(dependant: Any) -> Iterable[Scope]:
     for inner in dependant.dependencies:
-        if isinstance(inner.call, Requirement):
+        if isinstance(inner.call, Scoped):
             yield inner.call.scope
         yield from _scopes(inner)
 
@@ -126,11 +148,11 @@ async def _migrate(url: str) -> None:
 def owners_worker(stack: Stack, url: str) -> WorkerProcess:
     """Serves the owner's agents, on a task queue of its own."""
     addressing = {"PERDURE_DATABASE_URL": url, "PERDURE_TENANT": OWNER, "PERDURE_TASK_QUEUE": QUEUE}
-    return WorkerProcess(stack, **addressing).wait_ready()
+    return WorkerProcess(stack, "tests.integration.access_agents:app", **addressing).wait_ready()
 
 
 async def own_something(stack: Stack, url: str) -> Owned:
-    """Begin the owner's run, up to its open wait."""
+    """Begin the owner's run and an action of a stage session, up to their open waits."""
     script: list[Any] = [[{"tool": "pick_colour", "arguments": {}}], "Blue, then."]
     options = RunOptions(client_tools=[{"name": "pick_colour", "description": "Ask the user."}])
     async with connect(temporal_address=stack.addresses.temporal, database_url=url, tenant=OWNER) as sessions:
@@ -144,7 +166,14 @@ async def own_something(stack: Stack, url: str) -> Owned:
             return await rows(url, f"select id from perdure.waits where exists ({parked})")
 
         ((wait,),) = await eventually(waits, what="the wait")
-        return Owned(handle.session, handle.id, wait)
+        opened = await sessions.stages.initialize(DESK)
+        spend = Action(ActionKind.METHOD_CALL, "spend", arguments={"amount": 1})
+        reply = await sessions.stages.execute(opened.key.session, spend)
+        assert reply.body["status"] == "waiting"
+        made, _ = await keep_content(sessions.database, OWNER, NewContent("text/plain", TITLE.encode(), OWNER))
+        action = str(reply.body["action_id"])
+        proposal = await keep_proposal(sessions.database, OWNER, f"let the actor have it: {TITLE}")
+        return Owned(handle.session, handle.id, wait, opened.key.session, action, made.id, proposal)
 
 
 async def make_key(url: str, tenant: str, *scopes: Scope, name: str = "robot") -> str:

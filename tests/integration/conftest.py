@@ -7,6 +7,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
@@ -20,6 +21,9 @@ from tests.integration.rebuilt_sessions import NAME as REBUILT
 from tests.integration.rebuilt_sessions import Forgotten, Snapshot, make_eventful, make_forgotten
 from tests.integration.stack import Stack, WorkerProcess
 from tests.integration.store_story import CONNECTIONS, Story
+
+if TYPE_CHECKING:
+    from tests.integration.mcp_place import McpPlace
 
 
 @pytest.fixture(scope="session")
@@ -73,3 +77,12 @@ def forgotten(stack: Stack, rebuilt_worker: WorkerProcess) -> Forgotten:
 def eventful(stack: Stack, rebuilt_worker: WorkerProcess, forgotten: Forgotten) -> tuple[SessionKey, Snapshot]:
     """A closed session in which runs completed, failed and were cancelled, and what its rows are."""
     return asyncio.run(make_eventful(stack))
+
+
+@pytest.fixture(scope="session")
+def mcp_place(stack: Stack) -> Iterator[McpPlace]:
+    """Two API processes and a worker with a shop, in a database with keys; no test kills them."""
+    from tests.integration.mcp_place import opened_place  # the client takes long to import
+
+    with opened_place(stack) as place:
+        yield place

@@ -21,7 +21,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from perdure import App, agent
-from perdure.execution import loop, plan, react
+from perdure.execution import loop, plan, react, staged
 from perdure.uap.agent import Agent
 from perdure.uap.agent_execution import NamedStrategy
 from perdure.uap.hooks import AgentStrategy, StepResult
@@ -35,6 +35,7 @@ from perdure.upp.providers.scripted import scripted
 from perdure.upp.retry import ExponentialBackoff
 from perdure.upp.usage import empty_usage
 from tests.integration.agents import write_ledger
+from tests.integration.staged_walk import WALK, walk_arguments
 
 NAME = "equivalence"
 """Under which the notes are in the ledger."""
@@ -219,7 +220,12 @@ def _made(execution: NamedStrategy, hooks: AgentStrategy | None, name: str) -> A
     )
 
 
-EXECUTIONS: list[NamedStrategy] = [loop(max_iterations=3), react(max_steps=3), plan(max_plan_steps=3)]
+EXECUTIONS: list[NamedStrategy] = [
+    loop(max_iterations=3),
+    react(max_steps=3),
+    plan(max_plan_steps=3),
+    staged(WALK, max_steps=5),
+]
 AGENTS = {
     str(made.name): made
     for execution in EXECUTIONS
@@ -240,17 +246,22 @@ _wrong: st.SearchStrategy[Any] = st.sampled_from(["{not json", [1], None, 7, {"t
 
 
 @st.composite
-def _calls(draw: st.DrawFn) -> dict[str, Any]:
-    name = draw(st.sampled_from([*_arguments, "echo", "alone"]))
+def _calls(draw: st.DrawFn, tools: dict[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+    name = draw(st.sampled_from([*tools, "echo", "alone"]))
     wrong = draw(st.sampled_from([False] * 5 + [True]))
     id_ = draw(st.sampled_from(["", "", "", "same"]))
-    return {"id": id_, "tool": name, "arguments": draw(_wrong if wrong else _arguments[name])}
+    return {"id": id_, "tool": name, "arguments": draw(_wrong if wrong else tools[name])}
 
 
-_acting = st.fixed_dictionaries(
-    {"text": _texts, "calls": st.lists(_calls(), min_size=1, max_size=4)},
-    optional={"reasoning": _texts.filter(bool), "busy": st.booleans()},
-)
+def _acting_with(tools: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"text": _texts, "calls": st.lists(_calls(tools), min_size=1, max_size=4)},
+        optional={"reasoning": _texts.filter(bool), "busy": st.booleans()},
+    )
+
+
+_acting = _acting_with(_arguments)
+_walking = _acting_with({**_arguments, **walk_arguments})
 _errors = st.fixed_dictionaries({"error": st.sampled_from([ErrorCode.CONTENT_FILTERED, ErrorCode.RATE_LIMITED])})
 
 
@@ -275,7 +286,8 @@ def scripts(draw: st.DrawFn, execution: str = "") -> tuple[str, str]:
     name = draw(st.sampled_from([name for name in sorted(AGENTS, reverse=True) if name.startswith(execution)]))
     planned = _good_plan | _plans()
     first = [draw(planned | _texts)] if name.startswith("plan") else []
-    one = st.one_of(_acting, _acting, _acting, _texts, planned if first else _acting)
+    acting = _walking if name.startswith("staged") else _acting
+    one = st.one_of(acting, acting, acting, _texts, planned if first else acting)
     answers: list[Any] = [*first, *draw(st.lists(one, min_size=1, max_size=8))]
     if draw(st.sampled_from([False, False, True])):
         answers.append(draw(_errors))

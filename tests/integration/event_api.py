@@ -28,15 +28,17 @@ RUNS_ON = httpx.Timeout(30.0, read=60.0)
 
 
 @asynccontextmanager
-async def serving(stack: Stack, patience: Patience | None = None) -> AsyncGenerator[tuple[str, Backend], None]:
-    """A server in this process: its address, and what it shares."""
+async def serving(
+    stack: Stack, patience: Patience | None = None, *, tenant: str | None = None
+) -> AsyncGenerator[tuple[str, Backend], None]:
+    """A server in this process: its address, and what it shares. Strangers are of the tenant of the settings, or of another."""
     backend = Backend(ServerAddresses(stack.addresses.temporal, stack.addresses.database_url))
     if patience is not None:
         backend.patience = patience
     stop = asyncio.Event()
     await backend.open()
     with bound("127.0.0.1", 0) as listener:
-        settings = load_settings(shutdown_grace=0.5)
+        settings = load_settings(shutdown_grace=0.5, tenant=tenant)
         config = server_config(listener, settings)
         app = create_app(backend, settings)
         task = asyncio.create_task(serve_asgi(cast(Any, app), config, shutdown_trigger=cast(Any, stop.wait)))

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from perdure.embedded.servers import Addresses, EmbeddedServers
 from perdure.errors import ServerUnavailable
@@ -24,7 +24,8 @@ from tests.acceptance.terminal import Forks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-ROUND_FAILED = "sweep.round_failed"
+FAULTS = ("sweep.round_failed", "remote.follow_failed")
+"""What a process logs where its work beside its own raised an error."""
 
 
 class Stack:
@@ -73,7 +74,9 @@ class Stack:
         self._thread.join(30)
         self.forks.close()
         said = {path.name: path.read_text() for path in self.folder.glob("*.log")}
-        failed = {name: text[text.index(ROUND_FAILED) :][:4000] for name, text in said.items() if ROUND_FAILED in text}
+        failed = {
+            name: text[text.index(fault) :][:4000] for name, text in said.items() for fault in FAULTS if fault in text
+        }
         assert not failed, f"a round of a process's work beside its own raised an error: {failed}"
 
     @property
@@ -132,7 +135,11 @@ class Stack:
 class WorkerProcess:
     """`perdure worker` in a process group of its own."""
 
+    started: ClassVar[list[WorkerProcess]] = []
+    """All of this process, so that one that a failing test leaves can be ended: workers serve one task queue."""
+
     def __init__(self, stack: Stack, app: str = "tests.integration.agents:app", **environment: str) -> None:
+        self.started.append(self)
         self._stack = stack
         self._app = app
         self._forks = stack.forks

@@ -224,7 +224,29 @@ async def test_plan_is_the_same_where_it_is_durable(stack: Stack, worker: None, 
     await check(stack, script)
 
 
+@pytest.mark.asyncio(loop_scope="module")
+@given(script=scripts("staged"))
+@durably
+async def test_staged_is_the_same_where_it_is_durable(stack: Stack, worker: None, script: tuple[str, str]) -> None:
+    await check(stack, script)
+
+
 ECHO = {"text": "", "calls": [{"id": "same", "tool": "echo", "arguments": {"text": "e"}}]}
+
+
+def _walk(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"text": "", "calls": [{"id": "same", "tool": name, "arguments": given} for name, given in calls]}
+
+
+DESK = ("transition_stage", {"target_stage": "desk"})
+WALKED = [
+    _walk(("put", {"item": "pen", "times": 400}), ("echo", {"text": "e"}), ("break_it", {"why": "so"}), DESK),
+    _walk(("provide_state", {"name": ["Ada"] * 500}), ("fail", {"why": "so"}), DESK, ("put", {"text": "\ud800 ☃"})),
+    _walk(("put", {"item": "pen"}), ("transition_stage", {"target_stage": "shop"}), ("alone", {"number": 3})),
+    _walk(("put", {}), DESK, ("terminate_session", {}), ("put", {"item": "pen"}), ("unknown", {})),
+]
+"""Two stages with tasks of one name, large values, calls that fail, and the agent's own tools among them."""
+
 ONCE_APART = [
     pytest.param(
         "loop_hooked",
@@ -236,6 +258,7 @@ ONCE_APART = [
         {"answers": ["I think", ECHO, {"error": "CONTENT_FILTERED"}], "recover": "more"},
         id="on_error returns all messages of the state",
     ),
+    pytest.param("staged_hooked", {"answers": WALKED}, id="a walk to the end"),
     pytest.param(
         "loop_hooked",
         {"answers": [ECHO, {"error": "CONTENT_FILTERED"}], "recover": "fresh"},

@@ -22,6 +22,7 @@ from tests.integration.equivalence import AGENTS, NAME, scripts
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess
 from tests.integration.test_equivalence import (
+    WALKED,
     Told,
     document_parts,
     last_session,
@@ -34,13 +35,17 @@ from tests.integration.test_equivalence import (
 from tests.scale import scaled
 
 APP = "tests.integration.equivalence:app"
+PAYMENTS = ("pay.", "settle.")
+STAGES = ("take_action.", "run_task.", "ask_agent.", "control_stage.", "stage_")
 UNPASSED = (
     "call_tool.claiming", "call_tool.claimed", "record.storing", "record.stored", "submit.stored",
     "open_child.storing", "open_child.stored", "child_outcome.found",
     "take_steers.storing", "take_steers.stored", "roll_back.storing", "roll_back.stored", "delete.marked",
-    "delete.ended", "delete.emptied", "delete.forgetting",
+    "delete.ended", "delete.emptied", "delete.forgetting", "action.stored", "content.storing", "content.stored",
+    *(point for point in CRASH_POINTS if point.startswith((*STAGES, *PAYMENTS, "uamp.", "remote.", "envelope."))),
 )  # fmt: skip
-"""Passed only by `once` tools and second attempts, by pauses, by clients, and by sub-agents."""
+"""Passed only by `once` tools and second attempts, by pauses, by clients, by sub-agents, by media, by stage
+sessions, by payments, and by UAMP's clients."""
 PAID_TWICE = ("generate.bought", "generate.storing", "deltas.storing", "deltas.stored")
 """Where an answer is paid and not yet stored."""
 
@@ -66,6 +71,7 @@ CASES = [
         "call_user.called#8",
     ),
     ("plan_bare", script(planned("a", "b", tool="fail"), ROUND, FAIL, "no", planned("c"), LONG), "call_tool.ran#4"),
+    ("staged_hooked", script(*WALKED), "stage_bodies.stored#5"),
 ]
 
 

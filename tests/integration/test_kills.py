@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,17 @@ RUN_POINTS = [
 RECORD_POINTS = [point for point in CRASH_POINTS if point.startswith("record.")]
 DELTA_POINTS = [point for point in CRASH_POINTS if point.startswith("deltas.")]
 EFFECTS = ["none", "idempotent", "at_most_once", "once"]
+ANSWER_S = 2.0
+"""So long a model takes where a pause is to reach its run during the first call, on a busy machine too."""
+
+
+@pytest.fixture(autouse=True)
+def no_worker_left() -> Iterator[None]:
+    """End the workers that a failed test has left: they would serve the tests that come after it."""
+    before = len(WorkerProcess.started)
+    yield
+    for process in WorkerProcess.started[before:]:
+        process.kill()
 
 
 def spec(**values: Any) -> dict[str, Any]:
@@ -168,7 +180,7 @@ async def test_a_restart_reads_no_checkpoint_row(stack: Stack) -> None:
 @pytest.mark.parametrize("point", RECORD_POINTS)
 async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: str) -> None:
     """A pause that meets a crash is a pause all the same, and resumes."""
-    values = spec(steps=2, latency=0.3)
+    values = spec(steps=2, latency=ANSWER_S)
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
@@ -203,7 +215,7 @@ async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None
 
 async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
     """A paused run stays paused over a kill, and goes on when it is resumed."""
-    values = spec(steps=2, latency=0.2)
+    values = spec(steps=2, latency=ANSWER_S)
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
@@ -225,7 +237,7 @@ async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
 
 async def test_a_resume_that_meets_a_lost_parking_is_kept(stack: Stack, tmp_path: Path) -> None:
     """The worker dies right after it noted the parking, and the resume is there before the next one looks."""
-    values = spec(steps=2, latency=0.3)
+    values = spec(steps=2, latency=ANSWER_S)
     environment = {"PERDURE_CRASH_AT": "record.stored#2", "PERDURE_CRASH_ONCE": str(tmp_path / "c")}
     first = WorkerProcess(stack, **environment).wait_ready()
     async with stack.connect() as sessions:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, make_url
+from sqlalchemy import Connection, inspect, make_url, text
 
 from perdure.errors import SchemaOutdated, ServerUnavailable
 from perdure.migrations.migrate import migrate
@@ -94,6 +95,25 @@ async def test_migrating_twice_changes_nothing(empty: str) -> None:
         async with database.driver() as connection:
             assert await connection.fetchval("select count(*) from perdure.payloads") == 1
     assert len(before) > 20
+
+
+async def test_a_database_of_the_version_before_is_brought_up(empty: str) -> None:
+    """What is in it stays; its sessions are agents', and the new tables and columns are those of a new database."""
+    async with opened(empty) as database:
+        async with database.transaction() as connection:
+            await connection.run_sync(_upgrade_to, "0005")
+        async with database.driver() as connection:
+            await connection.execute(
+                "insert into perdure.session_heads (tenant_id, session_id, touched_at) values ('t', 's', now())"
+            )
+        before = await made(database)
+        assert await migrate(database) == ("0005", HEAD_REVISION)
+        after = await made(database)
+        assert [one for one in before if one not in after] == []
+        async with database.driver() as connection:
+            assert await connection.fetchval("select stage from perdure.session_heads") is False
+        async with database.transaction() as connection:
+            assert await connection.run_sync(_differences) == []
 
 
 def test_the_needed_revision_is_the_last_there_is() -> None:
@@ -173,6 +193,14 @@ async def test_a_closed_port_is_a_server_that_is_away() -> None:
 
 def _named(folder: Path, files: str, pattern: str) -> set[str]:
     return {name for path in folder.glob(files) for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
+
+
+def _upgrade_to(connection: Connection, revision: str) -> None:
+    connection.execute(text("create schema perdure"))
+    config = Config()
+    config.set_main_option("script_location", str(files("perdure.migrations")))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def _differences(connection: Connection) -> list[Any]:

@@ -24,7 +24,12 @@ async def test_rounds_with_the_defaults(stack: Stack, steady_worker: WorkerProce
         await handle.result()
         reconciler = Reconciler(sessions.client, sessions.database)
         for _ in range(2):
-            for work in (reconciler.wake_lost_runs, reconciler.end_strays, reconciler.mend_rows):
+            for work in (
+                reconciler.wake_lost_runs,
+                reconciler.wake_lost_stages,
+                reconciler.end_strays,
+                reconciler.mend_rows,
+            ):
                 assert isinstance(await work(), int)
         sweep = Sweep(sessions.client, sessions.database)
         for _ in range(5):  # the fifth looks for silent runs
@@ -82,5 +87,7 @@ async def test_l103_the_database_is_away_at_a_runs_end(stack: Stack, steady_work
 
 def test_which_session_a_workflow_is() -> None:
     """A workflow that is no session's is never taken for one."""
-    assert key_of("session/t/s/x") == SessionKey("t", "s/x")
-    assert [key_of(name) for name in ("session/t", "session//s", "other/t/s", "session/t/", "")] == [None] * 5
+    assert key_of("session/t/s/x", "session") == SessionKey("t", "s/x")
+    assert key_of("stage/t/s", "stage") == SessionKey("t", "s")
+    names = ("session/t", "session//s", "other/t/s", "stage/t/s", "session/t/", "")
+    assert [key_of(name, "session") for name in names] == [None] * 6

@@ -12,6 +12,8 @@ from perdure.runtime.trace_context import under
 from tests.integration.api_server import ApiProcess
 from tests.integration.collector import METRICS, Collector, Span, collecting, tree
 from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stage_visits import APP as HOUSE
+from tests.integration.stage_visits import visiting
 from tests.integration.sub_agents import ask
 from tests.replay.playing import worker
 
@@ -160,3 +162,22 @@ async def test_a_trace_goes_on_over_http_and_a_death(stack: Stack, collector: Co
     assert (request.service, request.parent, submit.service) == ("perdure-api", "00f067aa0ba902b7", "perdure-api")
     assert (request.values["http.route"], request.values["http.response.status_code"]) == ("/api/runs", 202)
     assert [span.values["perdure.attempt"] for span in spans if span.name == CHAT] == [1, 2]
+
+
+async def test_a_stages_task_has_a_span_of_its_own(stack: Stack, collector: Collector) -> None:
+    """It says what was called and where, and whether it failed; nothing of what was said."""
+    async with worker(stack, HOUSE, **collector.environment), visiting(stack) as visit:
+        await visit.call("add", by=987654321)
+        await visit.call("stumble")
+
+        async def told() -> list[Span] | None:
+            found = [span for span in collector.spans if span.values.get("gen_ai.conversation.id") == visit.id]
+            return found if len(found) == 2 else None
+
+        spans = await eventually(told, seconds=DEADLINE_S, what="the spans of two tasks")
+        await visit.executions()
+    assert [(span.name, span.values["perdure.stage"], span.values.get("error.type")) for span in spans] == [
+        ("execute_tool add", "hall", None),
+        ("execute_tool stumble", "hall", "task_error"),
+    ]
+    assert "987654321" not in str([span.values for span in spans])

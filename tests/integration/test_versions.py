@@ -16,6 +16,8 @@ from perdure.runtime.temporal import is_open
 from perdure.uap.session_key import SessionKey
 from tests.acceptance.terminal import Terminal
 from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stage_visits import APP as HOUSE
+from tests.integration.stage_visits import Visit, calling
 from tests.integration.test_kills import finish
 from tests.integration.waiting import APP, asked, call, submit
 
@@ -32,10 +34,10 @@ class Builds:
         self._versioning = versioning
         self._started: list[WorkerProcess] = []
 
-    def start(self, build: str) -> WorkerProcess:
+    def start(self, build: str, app: str = APP) -> WorkerProcess:
         """A worker of a build."""
         worker = WorkerProcess(
-            self._stack, APP, PERDURE_TASK_QUEUE=self.name, PERDURE_TENANT=self.name, PERDURE_BUILD_ID=build,
+            self._stack, app, PERDURE_TASK_QUEUE=self.name, PERDURE_TENANT=self.name, PERDURE_BUILD_ID=build,
             PERDURE_DEPLOYMENT_NAME=self.name, PERDURE_WORKER_VERSIONING=self._versioning,
         ).wait_ready()  # fmt: skip
         self._started.append(worker)
@@ -49,7 +51,11 @@ class Builds:
 
 async def builds_of(client: Client, builds: Builds, handle: RunHandle) -> list[list[str]]:
     """The builds that did the workflow tasks of each of the session's executions so far, in order."""
-    workflow = SessionKey(builds.name, handle.session).workflow_id
+    return await builds_of_workflow(client, SessionKey(builds.name, handle.session).workflow_id)
+
+
+async def builds_of_workflow(client: Client, workflow: str) -> list[list[str]]:
+    """The same of a workflow by its id."""
     found: list[list[str]] = []
     listed = [item async for item in client.list_workflows(f"WorkflowId = '{workflow}'")]
     for item in sorted(listed, key=lambda item: item.start_time):
@@ -116,3 +122,30 @@ async def test_a_parked_run_ends_where_its_behaviour_says(stack: Stack, builds: 
         old, young = await builds_of(sessions.client, builds, parked)
     assert (old[0], old[-1]) == ("one", ends_on)
     assert set(young) == {"two"}
+
+
+@pytest.mark.parametrize("builds", ["pinned"], indirect=True)
+async def test_a_stage_session_is_versioned_as_a_session_is(stack: Stack, builds: Builds) -> None:
+    """An execution that waits for a person stays on its build; the session's next one begins on the current build."""
+    builds.start("one", HOUSE)
+    async with connect(
+        temporal_address=stack.addresses.temporal, database_url=stack.addresses.database_url, tenant=builds.name
+    ) as sessions:
+        builds.shell("deploy", "current", "one")
+        visit = await Visit.begin(sessions)
+        row = await visit.send(calling("open_door"))
+        await visit.until_state(row, "waiting")
+        builds.start("two", HOUSE)
+        builds.shell("deploy", "current", "two")
+        await visit.answer(row, {"approved": True})
+        await visit.settled(row)
+        await visit.executions()
+        assert (await visit.call("add")).body["result"] == 1
+        await visit.executions()
+
+        async def both_listed() -> list[list[str]] | None:
+            found = await builds_of_workflow(sessions.client, visit.key.stage_workflow_id)
+            return found if len(found) == 2 else None
+
+        old, young = await eventually(both_listed, seconds=DEADLINE_S, what="the executions in Temporal's list")
+    assert (set(old), set(young)) == ({"one"}, {"two"})

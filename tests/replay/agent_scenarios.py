@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 from perdure.runtime.sessions import RunHandle, Sessions
-from tests.integration.stack import Stack
+from perdure.store.waits import open_waits
+from perdure.upp.messages import UserMessage
+from tests.integration.delegating_agents import hand, told
+from tests.integration.stack import Stack, eventually
 from tests.integration.sub_agents import ask
 from tests.integration.test_kills import finish
 from tests.integration.test_sub_agents import children_of, lead
@@ -14,8 +17,10 @@ from tests.replay.playing import RECORDER, executions, finish_all, until_event, 
 
 HOOKED = "tests.integration.hooked_agents:app"
 AROUND = "tests.integration.middleware_agents:app"
+DELEGATING = "tests.integration.delegating_agents:app"
 SUB_AGENTS = "tests.integration.sub_agents:app"
 CUSTOM = "tests.integration.custom_strategies:app"
+STAGED = "tests.integration.staged_agents:app"
 
 
 async def reasons_with_hooks(stack: Stack, sessions: Sessions) -> RunHandle:
@@ -80,6 +85,19 @@ async def asks_sub_agents(stack: Stack, sessions: Sessions) -> RunHandle:
     return handle
 
 
+async def hands_tasks_on(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Tasks for two agents at once, one of them long, and one for nobody; then an input whose thread is another."""
+    async with worker(stack, DELEGATING):
+        calls = [hand("researcher", told(RECORDER, "found")), hand("fine_viewer", "word " * 600), hand("nobody", "x")]
+        handle = await sessions.submit("lead", told(RECORDER, calls, "done"))
+        await finish_all(sessions, handle)
+        second = await sessions.submit(
+            "lead", told(RECORDER, "done again"), session=handle.session, thread=[UserMessage("else")]
+        )
+        await finish_all(sessions, second)
+    return handle
+
+
 async def is_a_sub_agent(stack: Stack, sessions: Sessions) -> RunHandle:
     """The session of a sub-agent that has one itself."""
     return await _child_of(sessions, await asks_sub_agents(stack, sessions))
@@ -105,6 +123,29 @@ async def cancelled_by_its_parent(stack: Stack, sessions: Sessions) -> RunHandle
 async def _child_of(sessions: Sessions, handle: RunHandle) -> RunHandle:
     children = await children_of(sessions, handle.session)
     return await sessions.run(next(str(child["run"]) for child in children if child["tool"] == "explorer"))
+
+
+async def walks_a_workflow(stack: Stack, sessions: Sessions) -> RunHandle:
+    """An agent walks stages: calls in turn beside one of its own tools, a refusal, a sub-agent, an approval; two executions."""
+    moved: list[Any] = [
+        ["transition_stage", {"target_stage": "cart"}],
+        ["look", {}],
+        ["add", {"name": RECORDER}],
+        ["pay", {}],
+    ]
+    more = [[["add", {"name": RECORDER}], ["add", {"name": RECORDER}]]] * 4
+    desk = [["ask", {"task": "pens"}], ["transition_stage", {"target_stage": "desk"}], ["pay", {"name": RECORDER}]]
+    said = json.dumps(
+        {"name": RECORDER, "answers": [moved, *more, desk, [["terminate_session", {}], ["look", {}]], "?"]}
+    )
+    async with worker(stack, STAGED, PERDURE_CONTINUE_AS_NEW_EVENTS="100"):
+        handle = await sessions.submit("buyer", said)
+        (wait,) = await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
+        await sessions.answer(wait.id, {"decision": "approve"}, by=RECORDER)
+        assert (await handle.result()).response.text == "look"
+        await finish_all(sessions, handle)
+        await executions(sessions, handle.session)  # closed by a worker that serves these agents
+    return handle
 
 
 async def surrounded_over_executions(stack: Stack, sessions: Sessions) -> RunHandle:

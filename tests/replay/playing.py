@@ -15,13 +15,14 @@ from perdure.runtime.temporal import is_open
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
 from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stage_visits import Visit
 from tests.integration.test_kills import finish, spec
 
 RECORDER = "recorder"
 AGENTS = "tests.integration.agents:app"
 ENDED_BY_HAND = "by hand"
 
-Scenario: TypeAlias = Callable[[Stack, Sessions], Awaitable[RunHandle]]
+Scenario: TypeAlias = Callable[[Stack, Sessions], Awaitable[RunHandle | Visit]]
 
 
 @asynccontextmanager
@@ -70,7 +71,11 @@ async def finish_all(sessions: Sessions, handle: RunHandle) -> None:
 
 async def executions(sessions: Sessions, session: str) -> list[WorkflowHistory]:
     """The histories of a session's executions, oldest first, once all of them are closed."""
-    workflow_id = SessionKey(sessions.tenant, session).workflow_id
+    return await histories_of(sessions, SessionKey(sessions.tenant, session).workflow_id)
+
+
+async def histories_of(sessions: Sessions, workflow_id: str) -> list[WorkflowHistory]:
+    """The histories of a workflow's executions, oldest first, once all of them are closed."""
 
     async def closed() -> list[WorkflowHistory] | None:
         found = [item async for item in sessions.client.list_workflows(f"WorkflowId = '{workflow_id}'")]

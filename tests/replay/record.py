@@ -17,12 +17,14 @@ from typing import Any, cast
 from temporalio.client import WorkflowHistory
 
 from tests.integration.stack import Stack
+from tests.integration.stage_visits import Visit
 from tests.replay.agent_scenarios import (
     asks_sub_agents,
     cancelled_by_its_parent,
     cancelled_with_sub_agents,
     debates,
     ended_by_middleware,
+    hands_tasks_on,
     is_a_sub_agent,
     own_steps,
     plans,
@@ -30,8 +32,15 @@ from tests.replay.agent_scenarios import (
     reasons_with_hooks,
     recovers_by_hook,
     surrounded_over_executions,
+    walks_a_workflow,
 )
 from tests.replay.limit_scenarios import over_its_time, parked_in_its_time
+from tests.replay.payment_scenarios import (
+    is_paid_beforehand,
+    nobody_pays,
+    pays_in_another_execution,
+    pays_on_its_way,
+)
 from tests.replay.plain_scenarios import (
     adopted,
     cancelled_by_temporal,
@@ -50,8 +59,20 @@ from tests.replay.plain_scenarios import (
     several_inputs,
     tools_and_barriers,
 )
-from tests.replay.playing import RECORDER, Scenario, executions, worker
+from tests.replay.playing import RECORDER, Scenario, executions, histories_of, worker
 from tests.replay.policy_scenarios import steered_and_rolled_back
+from tests.replay.remote_scenarios import asks_remote_agents
+from tests.replay.stage_scenarios import (
+    stage_actions,
+    stage_agents,
+    stage_agents_stopped,
+    stage_cancelled,
+    stage_controlled,
+    stage_garbage,
+    stage_killed,
+    stage_over_executions,
+    stage_waits,
+)
 from tests.replay.wait_scenarios import approval_expired, approved, stopped_by_a_person
 
 FOLDER = Path(__file__).parent / "histories"
@@ -62,11 +83,13 @@ SCENARIOS: list[Scenario] = [
     surrounded_over_executions,
     ended_by_middleware,
     asks_sub_agents,
+    hands_tasks_on,
     is_a_sub_agent,
     cancelled_with_sub_agents,
     cancelled_by_its_parent,
     debates,
     own_steps,
+    walks_a_workflow,
     reasons_with_hooks,
     recovers_by_hook,
     plans,
@@ -86,12 +109,26 @@ SCENARIOS: list[Scenario] = [
     approved,
     approval_expired,
     stopped_by_a_person,
+    asks_remote_agents,
     parked_in_its_time,
     over_its_time,
+    is_paid_beforehand,
+    pays_on_its_way,
+    pays_in_another_execution,
+    nobody_pays,
     killed_worker,
     garbage_signals,
     several_inputs,
     adopted,
+    stage_actions,
+    stage_waits,
+    stage_controlled,
+    stage_cancelled,
+    stage_killed,
+    stage_over_executions,
+    stage_garbage,
+    stage_agents,
+    stage_agents_stopped,
 ]
 
 
@@ -131,9 +168,12 @@ async def record(stack: Stack, names: set[str]) -> None:
             name = getattr(scenario, "__name__", "")
             if names and name not in names:
                 continue
-            handle = await scenario(stack, sessions)
-            async with worker(stack):  # whatever is still open ends
-                histories = await executions(sessions, handle.session)
+            made = await scenario(stack, sessions)
+            if isinstance(made, Visit):
+                histories = await histories_of(sessions, made.key.stage_workflow_id)
+            else:
+                async with worker(stack):  # whatever is still open ends
+                    histories = await executions(sessions, made.session)
             write(name, histories)
             sizes = ", ".join(str(len(history.events)) for history in histories)
             sys.stdout.write(f"{name}: {sizes} events\n")

@@ -22,6 +22,7 @@ from perdure.errors import PerdureError
 from perdure.worker.build import WORKFLOWS, perdure_plugin
 from perdure.workflows.sandboxed import SandboxedSessionWorkflow
 from perdure.workflows.session import SessionWorkflow
+from perdure.workflows.stage import StageWorkflow
 from tests.replay.record import FOLDER, RECORDER, SCENARIOS
 
 FILES = sorted(FOLDER.glob("*.json"))
@@ -32,9 +33,13 @@ ENDS = {
     "continues_as_new.1": "CONTINUED_AS_NEW",
     "continues_as_new.2": "CONTINUED_AS_NEW",
     "continues_as_new_while_parked.1": "CONTINUED_AS_NEW",
+    "pays_in_another_execution.1": "CONTINUED_AS_NEW",
     "reasons_over_executions.1": "CONTINUED_AS_NEW",
     "surrounded_over_executions.1": "CONTINUED_AS_NEW",
     "surrounded_over_executions.2": "CONTINUED_AS_NEW",
+    "walks_a_workflow.1": "CONTINUED_AS_NEW",
+    "stage_cancelled.1": "CANCELED",
+    "stage_over_executions.1": "CONTINUED_AS_NEW",
 }
 STATUSES = {
     "cancelled_by_its_parent.1": ["cancelled"],
@@ -43,6 +48,7 @@ STATUSES = {
     "cancelled_during_a_tool.1": ["cancelled"],
     "cancelled_during_an_answer.1": ["cancelled"],
     "failed.1": ["failed"],
+    "nobody_pays.1": ["failed"],
     "stopped_by_a_person.1": ["failed"],
     "over_its_limit.1": ["failed"],
     "over_its_time.1": ["failed"],
@@ -117,6 +123,9 @@ CHANGES = [
     ("cancelled_during_a_tool.1", '"signalName":"cancel"', '"signalName":"wake"'),
     ("client_tool_answered.1", '"signalName":"answer"', '"signalName":"wake"'),
     ("reasons_with_hooks.1", f'"{contracts.CALL_USER}"', '"perdure.call_nobody"'),
+    ("stage_killed.1", f'"{contracts.RUN_TASK}"', '"perdure.run_nothing"'),
+    ("stage_controlled.1", '"signalName":"pause"', '"signalName":"wake"'),
+    ("stage_waits.1", '"signalName":"answer"', '"signalName":"wake"'),
 ]
 
 
@@ -158,8 +167,8 @@ async def test_workflow_code_that_does_something_else_does_not_replay(name: str)
 def test_every_workflow_is_among_those_that_replay() -> None:
     """A workflow without a recorded history would be unguarded."""
     recorded = {events_of(path)[0]["workflowExecutionStartedEventAttributes"]["workflowType"]["name"] for path in FILES}
-    assert recorded == {contracts.SESSION, contracts.SANDBOXED_SESSION}
-    assert list(WORKFLOWS) == [SessionWorkflow, SandboxedSessionWorkflow]
+    assert recorded == {contracts.SESSION, contracts.SANDBOXED_SESSION, contracts.STAGE}
+    assert list(WORKFLOWS) == [SessionWorkflow, SandboxedSessionWorkflow, StageWorkflow]
 
 
 def test_every_scenario_is_recorded() -> None:
@@ -173,8 +182,8 @@ def test_a_history_ends_as_its_name_says(path: Path) -> None:
     """The execution closed, and its runs ended as they were meant to."""
     assert events_of(path)[-1]["eventType"] == f"EVENT_TYPE_WORKFLOW_EXECUTION_{ENDS.get(path.stem, 'COMPLETED')}"
     ended = [result["status"] for result in results_of(path, contracts.END_RUN)]
-    open_at_the_end = ENDS.get(path.stem) in ("CONTINUED_AS_NEW", "TERMINATED")
-    assert ended == STATUSES.get(path.stem, [] if open_at_the_end else ["completed"])
+    no_run_ends = ENDS.get(path.stem) in ("CONTINUED_AS_NEW", "TERMINATED") or path.stem.startswith("stage_")
+    assert ended == STATUSES.get(path.stem, [] if no_run_ends else ["completed"])
 
 
 def test_the_histories_hold_what_they_are_for() -> None:

@@ -71,7 +71,7 @@ ALLOWED = {
     ("perdure.upp.timestamp", "call datetime.now"): "the time of a message that is given none; likewise",
     ("perdure.workflows.sandboxed", "import sys"): "the sandbox's own table of modules, where a strategy's is put",
     (
-        "perdure.workflows.session",
+        "perdure.workflows.beside",
         "call asyncio.wait",
     ): "its order is not used: both tasks are asked whether they are done",
 }

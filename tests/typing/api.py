@@ -171,7 +171,8 @@ def apps_hold_agents(coder: Agent) -> None:
     App([coder])
     App(coder)  # pyright: ignore[reportArgumentType]
     App(agents=["coder"])  # pyright: ignore[reportArgumentType]
-    App()  # pyright: ignore[reportCallIssue]
+    App(workflows=[])
+    App(workflows=["store"])  # pyright: ignore[reportArgumentType]
 
 
 async def agents_run(coder: Agent, thread: Thread, message: UserMessage) -> None:

@@ -11,8 +11,11 @@ from datetime import timedelta
 from typing import assert_type
 
 from perdure import agent
+from perdure.execution import staged
 from perdure.uaip import Retry, State, TaskContext, Workflow, stage, task, to, workflow, workflow_from_json
 from perdure.uaip.definition import WorkflowDefinition
+from perdure.uap.agent import Agent
+from perdure.uap.staged import StagedExecution
 from perdure.upp.providers.scripted import scripted
 
 coder = agent(name="coder", model=scripted(["done"]))
@@ -62,6 +65,10 @@ async def stages_and_tasks_keep_their_types() -> None:
     assert_type(Store, Workflow)
     assert_type(Plain.definition, WorkflowDefinition)
     assert_type(workflow_from_json("{}", functions={"look": len}, agents=[coder]), Workflow)
+    assert_type(staged(Store, max_steps=5), StagedExecution)
+    assert_type(agent(model=scripted(["done"]), execution=staged(Store)), Agent)
+    staged("store")  # pyright: ignore[reportArgumentType]
+    staged(Store, max_steps="5")  # pyright: ignore[reportArgumentType]
     Browse().look(7, State())  # pyright: ignore[reportArgumentType]
     to(Buy, keep=7)  # pyright: ignore[reportArgumentType]
     stage(Browse, name="x")  # pyright: ignore[reportCallIssue]

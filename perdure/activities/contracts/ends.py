@@ -47,6 +47,7 @@ class EndRunInput:
         error: {"type", "message", ...} of a failed run.
         controls: ids of the controls that asked for it.
         usage_by_agent: TokenUsage JSON of sub-agents, by agent path.
+        paid: its payments are to be settled.
     """
 
     tenant: str
@@ -62,6 +63,7 @@ class EndRunInput:
     controls: list[str] = field(default_factory=list[str])
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     usage_by_agent: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    paid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perdure.uap.stage_place import StagePlace
+
 
 @dataclass(frozen=True, slots=True)
 class AskInput:
@@ -12,7 +14,7 @@ class AskInput:
 
     `prompt_id` and `at` are what the prompt's message is stored with: the workflow's time, ISO 8601. `view` is the
     conversation to send in place of the thread's, see `perdure.activities.conversation`; None sends the thread's.
-    `quiet`: the run's stream is not told of the answer as it comes.
+    `quiet`: the run's stream is not told of the answer as it comes. `stages`: sha256 of the workflow that the agent walks.
     """
 
     scaffold: str = ""
@@ -24,6 +26,7 @@ class AskInput:
     structure: dict[str, Any] | None = None
     view: list[dict[str, Any]] | None = None
     quiet: bool = False
+    stages: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class GenerateResult:
         stored: it had been stored before, by another execution or attempt.
         prompt_sha256: of the prompt's stored body, if there is one.
         data: what a structured answer holds.
+        stage: where the stage session of an agent that walks a workflow was when it was asked.
     """
 
     kind: str = "answer"
@@ -74,3 +78,4 @@ class GenerateResult:
     stored: bool = False
     prompt_sha256: str = ""
     data: Any = None
+    stage: StagePlace | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perdure.uap.stage_place import StagePlace
+
 
 @dataclass(frozen=True, slots=True)
 class CallToolInput:
@@ -12,7 +14,8 @@ class CallToolInput:
 
     `child` is the session of the sub-agent that was called; its run's outcome is the result. `refused` describes the
     error for which it is not to be begun; it is the result unless that session is there already. `approval` is the tool's
-    as the run froze it: "human", "predicate" or "".
+    as the run froze it: "human", "predicate" or "". `stage` is where the stage session is that the call goes to; None of
+    a call of the agent's own tools.
     """
 
     tenant: str
@@ -30,6 +33,7 @@ class CallToolInput:
     child: str = ""
     refused: dict[str, Any] | None = None
     approval: str = ""
+    stage: StagePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,13 @@ class CallToolResult:
         duration_ms: milliseconds the tool took.
         attempt: the activity's attempt that stored it.
         batch_sha256: of the tool-result message, from the last call of a batch.
-        wait: "outcome", "client_tool" or "approval".
+        wait: "outcome", "client_tool", "approval" or "remote".
         usage_by_agent: of a sub-agent: TokenUsage JSON of it and of its own, by agent path.
         expires_s: seconds after which that wait answers itself; None if it waits for ever.
         approved: whether a person or a predicate approved the call; None if neither was asked.
         args_sha256: of the arguments that the tool was called with, where they are not the model's.
         arguments: those, cut as `result` is.
+        stage: where the stage session is after the call; None if the call changed nothing of it.
     """
 
     kind: str = "result"
@@ -70,3 +75,4 @@ class CallToolResult:
     approved: bool | None = None
     args_sha256: str = ""
     arguments: Any = None
+    stage: StagePlace | None = None

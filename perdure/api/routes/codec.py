@@ -21,6 +21,8 @@ from perdure.runtime.codec import SealingCodec
 from perdure.store.keyring import VARIABLE
 from perdure.upp.json_value import JSONObject
 
+PATHS = ("/api/codec/encode", "/api/codec/decode")
+
 router = APIRouter(prefix="/api/codec", tags=["codec"])
 
 

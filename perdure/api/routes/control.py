@@ -26,7 +26,7 @@ WaitSeconds = Annotated[float, Query(ge=0, le=60, description="How long the stat
 )
 async def pause(caller: Runner, session: SessionId, wait_s: WaitSeconds = 5.0) -> Answer:
     """Pause a session: its run holds before the next model or tool call, and no input is taken."""
-    return _reached(await caller.sessions.pause(session, wait_s=wait_s))
+    return reached_answer(await caller.sessions.pause(session, wait_s=wait_s))
 
 
 @router.post(
@@ -34,7 +34,7 @@ async def pause(caller: Runner, session: SessionId, wait_s: WaitSeconds = 5.0) -
 )
 async def resume(caller: Runner, session: SessionId, wait_s: WaitSeconds = 5.0) -> Answer:
     """Let a paused session go on."""
-    return _reached(await caller.sessions.resume(session, wait_s=wait_s))
+    return reached_answer(await caller.sessions.resume(session, wait_s=wait_s))
 
 
 @router.post(
@@ -42,17 +42,18 @@ async def resume(caller: Runner, session: SessionId, wait_s: WaitSeconds = 5.0) 
 )
 async def cancel_session(caller: Runner, session: SessionId, wait_s: WaitSeconds = 5.0) -> Answer:
     """Cancel a session's run and withdraw all that is queued."""
-    return _reached(await caller.sessions.cancel_session(session, wait_s=wait_s))
+    return reached_answer(await caller.sessions.cancel_session(session, wait_s=wait_s))
 
 
 @router.post("/runs/{run}/cancel", operation_id="cancelRun", response_model=shapes.Controlled, responses=_RECORDED)
 async def cancel_run(caller: Runner, run: RunId, wait_s: WaitSeconds = 5.0) -> Answer:
     """Cancel a run; one that is still queued is withdrawn at once, one that has ended stays as it ended."""
     row = await find_run(caller.database, caller.tenant, known_run_id(run))
-    return _reached(await caller.sessions.cancel(row.key.session, run=row.id, wait_s=wait_s))
+    return reached_answer(await caller.sessions.cancel(row.key.session, run=row.id, wait_s=wait_s))
 
 
-def _reached(reached: Controlled) -> Answer:
+def reached_answer(reached: Controlled) -> Answer:
+    """What a control came to."""
     if reached.state == "recorded":
         return Answer({"state": "recorded", "run": reached.run, "withdrawn": [*reached.withdrawn]}, 202)
     return Answer(

@@ -24,7 +24,9 @@ Types = Annotated[
     str | None,
     Query(description="Only these types; one that ends in * means all that begin so.", examples=["text_delta,run.*"]),
 ]
-Sources = Annotated[str | None, Query(description="Only of these sources: run, uap, upp, own.", examples=["run,uap"])]
+Sources = Annotated[
+    str | None, Query(description="Only of these sources: run, uap, upp, own, stage.", examples=["run,uap"])
+]
 
 _EXAMPLE = (
     'event: text_delta\ndata: {"session":"7f0c1f3a-3c5e-4c0e-9b57-0f6f0f0c2f11","seq":12,"run":'
@@ -32,16 +34,17 @@ _EXAMPLE = (
     '{"message":"5f6e2c1d-8b7a-4d3c-9e2f-1a0b9c8d7e6f","index":0,"delta":{"text":"Hello"}},'
     '"at":"2026-01-31T12:00:00.000Z"}\nid: 12\n\n'
 )
-_STREAM: dict[int | str, dict[str, Any]] = {
+STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}}}
 }
+"""What the document says of an endless stream of events."""
 
 
 @router.get(
     "/api/sessions/{session}/events",
     operation_id="streamSessionEvents",
     response_class=Response,
-    responses=_STREAM,
+    responses=STREAM,
 )
 async def of_session(
     caller: Reader,
@@ -64,7 +67,7 @@ async def of_session(
     "/api/runs/{run}/events",
     operation_id="streamRunEvents",
     response_class=Response,
-    responses={**_STREAM, 204: {"description": "The run's last event has been read: nothing will come any more."}},
+    responses={**STREAM, 204: {"description": "The run's last event has been read: nothing will come any more."}},
 )
 async def of_run(
     caller: Reader,

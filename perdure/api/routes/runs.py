@@ -11,6 +11,7 @@ from perdure.api.cursors import read_cursor, to_cursor
 from perdure.api.inputs import to_history, to_message
 from perdure.api.models import OpenRun, ResumeRun, SubmitRun
 from perdure.api.parameters import Cursor, Key, Limit, RunId, SessionId, known_run_id
+from perdure.api.payments import Paying, with_payment
 from perdure.api.submitted import SUBMITTED, give, run_document
 from perdure.runtime.shown import run_json
 from perdure.store.pages import page_runs
@@ -21,13 +22,13 @@ router = APIRouter(prefix="/api", tags=["runs"])
 
 
 @router.post("/runs", operation_id="openRun", status_code=202, response_model=shapes.Submitted, responses=SUBMITTED)
-async def open_run(caller: Runner, body: OpenRun, key: Key = None) -> Response:
+async def open_run(caller: Runner, body: OpenRun, payment: Paying, key: Key = None) -> Response:
     """Hand in an input that opens a session. When the answer begins it is stored, and will be run whatever happens."""
     handle = await caller.sessions.submit(
         body.agent,
         to_message(body.input),
         key=key,
-        options=body.options.to_options(),
+        options=await with_payment(caller, body.agent, payment, body.options.to_options()),
         policy=body.policy.value,
         not_before=body.start_after,
         title=body.title,
@@ -45,7 +46,7 @@ async def open_run(caller: Runner, body: OpenRun, key: Key = None) -> Response:
     response_model=shapes.Submitted,
     responses=SUBMITTED,
 )
-async def submit(caller: Runner, session: SessionId, body: SubmitRun, key: Key = None) -> Response:
+async def submit(caller: Runner, session: SessionId, body: SubmitRun, payment: Paying, key: Key = None) -> Response:
     """Hand in an input for a session. When the answer begins it is stored, and will be run whatever happens."""
     agent = body.agent or (await find_address(caller.database, caller.key(session))).name
     handle = await caller.sessions.submit(
@@ -53,7 +54,7 @@ async def submit(caller: Runner, session: SessionId, body: SubmitRun, key: Key =
         to_message(body.input),
         session=session,
         key=key,
-        options=body.options.to_options(),
+        options=await with_payment(caller, agent, payment, body.options.to_options()),
         policy=body.policy.value,
         not_before=body.start_after,
     )

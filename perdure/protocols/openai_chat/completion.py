@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from perdure.protocols.uamp_events.content_items import ContentItem
 from perdure.protocols.uamp_events.server_events import ToolCallEvent
 from perdure.protocols.uamp_events.usage import UsageStats
 from perdure.upp.json_value import JSONObject, JSONValue
@@ -23,15 +24,26 @@ class CompletionHead:
 
 
 def completion(
-    head: CompletionHead, text: str, calls: Iterable[ToolCallEvent], reason: FinishReason, usage: UsageStats
+    head: CompletionHead,
+    text: str,
+    calls: Iterable[ToolCallEvent],
+    reason: FinishReason,
+    usage: UsageStats,
+    media: Sequence[ContentItem] = (),
 ) -> JSONObject:
     """A whole completion. A message with tool calls and no text has null content; one without calls has no list."""
     asked: list[JSONValue] = [_call(call) for call in calls]
     message: JSONObject = {"role": "assistant", "content": text if text or not asked else None, "refusal": None}
+    message |= media_member(media)
     if asked:
         message["tool_calls"] = asked
     choice: JSONObject = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     return {**_top(head, "chat.completion"), "choices": [choice], "usage": usage_body(usage)}
+
+
+def media_member(media: Sequence[ContentItem]) -> JSONObject:
+    """The member of a message or a delta that has what the agent shows beside its text; an addition, as UAMP has it."""
+    return {"content_items": [item.to_json() for item in media]} if media else {}
 
 
 def chunk(head: CompletionHead, delta: JSONObject, reason: FinishReason | None = None) -> JSONObject:
@@ -62,11 +74,6 @@ def usage_body(usage: UsageStats) -> JSONObject:
 def model_body(agent: str, *, created: int, owned_by: str = "perdure") -> JSONObject:
     """An agent as a model; `created` is seconds since the epoch."""
     return {"id": agent, "object": "model", "created": created, "owned_by": owned_by}
-
-
-def models_body(agents: Iterable[str], *, created: int, owned_by: str = "perdure") -> JSONObject:
-    """The list of GET /v1/models."""
-    return {"object": "list", "data": [model_body(agent, created=created, owned_by=owned_by) for agent in agents]}
 
 
 def _call(call: ToolCallEvent) -> JSONObject:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.protocols.openai_chat.faults import ChatFault
+from perdure.protocols.openai_chat.model_params import ModelKind, model_params
 from perdure.protocols.openai_chat.request import (
     AudioPart,
     ChatMessage,
@@ -18,13 +19,15 @@ from perdure.protocols.openai_chat.request import (
     RefusalPart,
     TextPart,
 )
-from perdure.protocols.uamp_events.content_ids import identified
+from perdure.protocols.uamp_events.content_ids import identified, media_of
 from perdure.protocols.uamp_events.content_items import (
     AudioItem,
     ContentItem,
     FileItem,
     ImageItem,
     TextItem,
+    ToolCallItem,
+    ToolResultItem,
     WireMessage,
 )
 from perdure.protocols.uamp_events.conversation import Clock, UPPMessage, read_conversation
@@ -34,9 +37,7 @@ from perdure.protocols.uamp_events.run_options import format_option
 from perdure.protocols.uamp_events.upp_blocks import Fetched
 from perdure.uap.options import RunOptions
 from perdure.upp.json_value import encode_base64
-from perdure.upp.messages import ToolResultMessage, UserMessage
-
-_PARAMS = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "reasoning_effort")
+from perdure.upp.messages import AssistantMessage, ToolResultMessage, UserMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,18 @@ class ChatTurn:
     instructions: str | None = None
 
 
-def wire_messages(request: ChatRequest, clock: Clock) -> list[WireMessage]:
+def wire_messages(request: ChatRequest, content_id: Callable[[str], str]) -> list[WireMessage]:
     """The request's messages with content items; media has content ids.
+
+    Args:
+        request: the request.
+        content_id: a UUID for media that has none, by its base64 or URL: clients send the whole conversation each time,
+            and the same media is to have the same id.
 
     Raises:
         ChatFault: 400, a part that cannot be used.
     """
-    return [_message(message, place, clock) for place, message in enumerate(request.messages)]
+    return [_message(message, place, content_id) for place, message in enumerate(request.messages)]
 
 
 def chat_turn(messages: list[WireMessage], clock: Clock, fetched: Mapping[str, Fetched] | None = None) -> ChatTurn:
@@ -75,7 +81,7 @@ def chat_turn(messages: list[WireMessage], clock: Clock, fetched: Mapping[str, F
         fetched: the media that `upp_blocks.urls_to_fetch` names.
 
     Raises:
-        ChatFault: 400, content that cannot be used, or a result of no call.
+        ChatFault: 400, content that cannot be used, a result of no call, or a call whose result is missing at the end.
     """
     try:
         read, system = read_conversation(messages, clock, fetched)
@@ -88,32 +94,39 @@ def chat_turn(messages: list[WireMessage], clock: Clock, fetched: Mapping[str, F
     if isinstance(last, UserMessage):
         return ChatTurn(read[:-1], user=last, instructions=instructions)
     if isinstance(last, ToolResultMessage):
+        _check_complete(read[-2] if len(read) > 1 else None, last)
         return ChatTurn(read[:-1], results=last, instructions=instructions)
     return ChatTurn(read, instructions=instructions)
 
 
-def chat_options(request: ChatRequest, turn: ChatTurn) -> RunOptions:
+def chat_options(request: ChatRequest, turn: ChatTurn, kind: ModelKind) -> RunOptions:
     """The options of a request's run, without its history.
 
     Raises:
-        ChatFault: 400, a tool is to be called that is not there.
+        ChatFault: 400, a tool is to be called that is not there, or a setting that the agent's model does not have.
     """
     wanted = request.response_format
     return RunOptions(
         instructions=turn.instructions,
-        params=_params(request),
+        params=model_params(request, kind),
         tool_choice=_tool_choice(request),
         response_format=None if wanted is None else format_option(wanted),
         client_tools=[_declared(tool.function.model_dump(exclude_none=True)) for tool in request.tools or ()],
     )
 
 
-def _params(request: ChatRequest) -> dict[str, Any]:
-    given: dict[str, Any] = {name: getattr(request, name) for name in _PARAMS}
-    given["max_tokens"] = request.max_completion_tokens or request.max_tokens
-    given["stop"] = [request.stop] if isinstance(request.stop, str) else request.stop
-    given["parallel_tool_calls"] = request.parallel_tool_calls if request.tools else None
-    return {name: value for name, value in given.items() if value is not None}
+def _check_complete(answer: UPPMessage | None, results: ToolResultMessage) -> None:
+    """At the end every call needs its result: what stands there is waited for, or goes to the model as it is."""
+    calls = answer.tool_calls or () if isinstance(answer, AssistantMessage) else ()
+    given = {result.tool_call_id for result in results.results}
+    missing = [call.tool_call_id for call in calls if call.tool_call_id not in given]
+    if missing:
+        raise ChatFault(
+            f"the calls {', '.join(repr(ident[:80]) for ident in missing[:5])} have no result; send a message of role "
+            "'tool' for each call of the assistant's message",
+            code="invalid_tool_call_id",
+            param="messages",
+        )
 
 
 def _tool_choice(request: ChatRequest) -> str | dict[str, Any] | None:
@@ -132,13 +145,13 @@ def _declared(function: dict[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "description": function.get("description") or "", "parameters": parameters}
 
 
-def _message(message: ChatMessage, place: int, clock: Clock) -> WireMessage:
+def _message(message: ChatMessage, place: int, content_id: Callable[[str], str]) -> WireMessage:
     role = "system" if message.role == "developer" else message.role
     param = f"messages.{place}"
     if role == "tool" and not message.tool_call_id:
         raise ChatFault("a message of role 'tool' needs 'tool_call_id'", param=f"{param}.tool_call_id")
     parts = _parts(message)
-    items = [identified(_item(part, f"{param}.content"), clock.draw_id) for part in parts]
+    items = [_identified(_item(part, f"{param}.content"), content_id) for part in parts]
     text = "\n\n".join(item.text for item in items if isinstance(item, TextItem))
     return WireMessage(
         role=role,
@@ -148,6 +161,13 @@ def _message(message: ChatMessage, place: int, clock: Clock) -> WireMessage:
         tool_call_id=message.tool_call_id,
         tool_calls=message.tool_calls,
     )
+
+
+def _identified(item: ContentItem, content_id: Callable[[str], str]) -> ContentItem:
+    if isinstance(item, TextItem | ToolCallItem | ToolResultItem):
+        return item
+    media = media_of(item)
+    return identified(item, lambda: content_id(media if isinstance(media, str) else media.url))
 
 
 def _parts(message: ChatMessage) -> Iterable[Part]:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perdure.errors import (
-    InvalidInput,
-    KeyConflict,
-    ProtocolError,
-    QueueFull,
-    RunActive,
-    ServerError,
-    SessionLimitReached,
-    UnknownAgent,
-    UserError,
-)
-from perdure.upp.errors import ErrorCode, UPPError
+from perdure.errors import ProtocolError
+from perdure.upp.errors import ErrorCode
 from perdure.upp.json_value import JSONObject
 
 INVALID = "invalid_request_error"
@@ -62,36 +52,12 @@ class ChatFault(ProtocolError):
     ) -> None:
         super().__init__(message, code=code)
         self.status = status
-        self.type = _TYPES.get(status, "server_error")
+        self.type = _TYPES.get(status, INVALID if status < 500 else "server_error")
         self.param = param
 
     def to_json(self) -> JSONObject:
         """The body of the reply, and the last data of a stream that fails."""
         return {"error": {"message": str(self), "type": self.type, "param": self.param, "code": self.code}}
-
-
-def fault_of(error: Exception) -> ChatFault:
-    """The fault that an error of ours is told as; what nobody foresaw tells no details."""
-    match error:
-        case ChatFault():
-            return error
-        case UnknownAgent():
-            return ChatFault(str(error), status=404, code="model_not_found", param="model")
-        case InvalidInput():
-            return ChatFault(str(error))
-        case RunActive() | KeyConflict():
-            return ChatFault(str(error), status=409, code="conflict")
-        case QueueFull() | SessionLimitReached():
-            return ChatFault(str(error), status=429, code="rate_limit_exceeded")
-        case UserError():
-            return ChatFault(str(error), status=404, code="not_found")
-        case UPPError():
-            status, code = _BY_CODE.get(str(error.code), (500, "provider_error"))
-            return ChatFault(str(error), status=status, code=code)
-        case ServerError():
-            return ChatFault(str(error), status=503, code="server_unavailable")
-        case _:
-            return ChatFault("the server failed; its log says why", status=500, code="internal_error")
 
 
 def response_fault(code: str, message: str) -> ChatFault:

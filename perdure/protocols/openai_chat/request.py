@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
+import rfc8785
 from pydantic import Field, ValidationError
 
 from perdure.protocols.openai_chat.faults import ChatFault
 from perdure.protocols.uamp_events.content_items import MessageToolCall
 from perdure.protocols.uamp_events.session_config import ResponseFormat, ToolFunction
 from perdure.protocols.uamp_events.wire import WireModel
-from perdure.upp.json_value import JSONObject, loads, well_formed
+from perdure.upp.json_value import JSONObject, loads, sha256_hex, well_formed
 
 
 class TextPart(WireModel):
@@ -135,11 +136,18 @@ class ChatRequest(WireModel):
     modalities: list[str] | None = None
     functions: list[JSONObject] | None = None
     user: str | None = None
+    metadata: JSONObject | None = None
 
     @property
     def streams(self) -> bool:
         """Whether the reply is a stream; by default it is not."""
         return bool(self.stream)
+
+    @property
+    def session(self) -> str | None:
+        """The session to go on in, for clients that cannot send its header; an addition."""
+        named = (self.metadata or {}).get("session_id")
+        return named if isinstance(named, str) else None
 
     @property
     def wants_usage(self) -> bool:
@@ -154,17 +162,33 @@ def read_chat_request(body: bytes) -> ChatRequest:
         ChatFault: 400; it names the first part that cannot be used, or that is not served here.
     """
     try:
+        request = ChatRequest.model_validate(_object(body))
+    except ValidationError as error:
+        raise _fault(error) from error
+    _check_served(request)
+    return request
+
+
+def messages_sha256(body: bytes) -> str:
+    """SHA-256 of the RFC 8785 canonical JSON of a body's `messages`: what anybody can compute who sent them.
+
+    Raises:
+        ChatFault: 400, they have no such form.
+    """
+    try:
+        return sha256_hex(rfc8785.dumps(cast(Any, _object(body)["messages"])))
+    except rfc8785.CanonicalizationError as error:
+        raise ChatFault(f"'messages' have no canonical JSON (RFC 8785): {error}", param="messages") from error
+
+
+def _object(body: bytes) -> JSONObject:
+    try:
         value = well_formed(loads(body))
     except ValueError as error:
         raise ChatFault(f"the body is no JSON: {error}", code="invalid_json") from error
     if not isinstance(value, dict):
         raise ChatFault("the body must be a JSON object", code="invalid_json")
-    try:
-        request = ChatRequest.model_validate(value)
-    except ValidationError as error:
-        raise _fault(error) from error
-    _check_served(request)
-    return request
+    return value
 
 
 def _fault(error: ValidationError) -> ChatFault:

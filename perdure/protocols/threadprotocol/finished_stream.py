@@ -84,4 +84,6 @@ def _members(draft: Draft, note: Note | None) -> JSONObject:
             fields["content"] = str(draft.content)
     if note is None:
         return fields
+    if note.whole:
+        return dict(note.fields)
     return {name: fields[name] for name in streamed(draft.action_type) if name in fields} | note.fields

@@ -16,9 +16,9 @@ from perdure.protocols.threadprotocol.finished_stream import finished_actions
 from perdure.protocols.threadprotocol.models import AnyAction
 from perdure.protocols.threadprotocol.problem import refuse
 from perdure.protocols.threadprotocol.recording import json_args
-from perdure.protocols.threadprotocol.stream_chunk import data_type, read_moment, read_text, unknown_call
+from perdure.protocols.threadprotocol.stream_chunk import data_type, is_shown_only, read_moment, read_text, unknown_call
 from perdure.protocols.threadprotocol.stream_drafts import Block, Draft
-from perdure.protocols.threadprotocol.stream_notes import NOTE_TYPE, RESERVED, Note, read_note
+from perdure.protocols.threadprotocol.stream_notes import DROP_TYPE, NOTE_TYPE, RESERVED, Note, read_drop, read_note
 from perdure.protocols.threadprotocol.stream_thinking import read_provider_metadata
 from perdure.protocols.threadprotocol.ui_message import read_user_message
 from perdure.upp.json_value import JSONObject, JSONValue
@@ -52,6 +52,7 @@ class StreamReader:
         self._open: dict[tuple[str, str], tuple[Block, Draft]] = {}
         self._names: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
         self._notes: dict[tuple[str, str], Note] = {}
 
     def take_user(self, message: JSONObject) -> None:
@@ -146,8 +147,12 @@ class StreamReader:
         reason = self._reasons.get(read_text(chunk, "toolCallId"), DENIED)
         self._give_back(chunk, "error", reason).fields["outcome"] = "denied"
 
+    def ask_approval(self, chunk: JSONObject) -> None:
+        self._asked[read_text(chunk, "approvalId")] = read_text(chunk, "toolCallId")
+
     def note_approval(self, chunk: JSONObject) -> None:
-        call_id, reason = chunk.get("toolCallId"), chunk.get("reason")
+        asked = self._asked.get(str(chunk.get("approvalId")))
+        call_id, reason = chunk.get("toolCallId", asked), chunk.get("reason")
         if isinstance(call_id, str) and isinstance(reason, str):
             self._reasons[call_id] = reason
 
@@ -160,12 +165,17 @@ class StreamReader:
         else:
             self._draft("system.error", "").fields["data"] = {"message": chunk.get("errorText")}
 
+    def steer(self, chunk: JSONObject) -> None:
+        self.take_user({"id": chunk.get("id"), "role": "user", "parts": chunk.get("parts")})
+
     def add_source(self, chunk: JSONObject) -> None:
         kind = "system.custom" if chunk["type"] == "custom" else "system.source"
         fields = chunk if kind == "system.source" else {k: v for k, v in chunk.items() if k != "type"}
         self._draft(kind, str(chunk.get("sourceId", ""))).fields["data"] = dict(fields)
 
     def add_file(self, chunk: JSONObject) -> None:
+        if is_shown_only(chunk.get("providerMetadata")):
+            return  # a tool's, whose return names it
         self._message("").said.append(media_part(read_text(chunk, "mediaType"), url=read_text(chunk, "url")))
 
     def start_step(self, _: JSONObject) -> None:
@@ -202,6 +212,9 @@ class StreamReader:
         if kind == NOTE_TYPE:
             key, note = read_note(chunk.get("data"))
             self._notes[key] = note
+        elif kind == DROP_TYPE:
+            named = read_drop(chunk.get("data"))
+            self._drafts = [draft for draft in self._drafts if named not in draft.names]
         elif not kind.startswith(RESERVED) and chunk.get("transient") is not True:
             ref = chunk.get("id")
             draft = self._draft(data_type(kind), ref if isinstance(ref, str) else "")
@@ -265,8 +278,10 @@ _TAKES: dict[str, Callable[[StreamReader, JSONObject], None]] = {
     "tool-output-available": StreamReader.give_back,
     "tool-output-error": StreamReader.fail,
     "tool-output-denied": StreamReader.deny,
+    "tool-approval-request": StreamReader.ask_approval,
     "tool-approval-response": StreamReader.note_approval,
     "error": StreamReader.report,
+    "steering-message": StreamReader.steer,
     **dict.fromkeys(("source-url", "source-document", "custom"), StreamReader.add_source),
     **dict.fromkeys(("file", "reasoning-file"), StreamReader.add_file),
     "start-step": StreamReader.start_step,

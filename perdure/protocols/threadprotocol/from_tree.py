@@ -48,7 +48,7 @@ class Noted:
     """A system action to be put among the messages.
 
     Attributes:
-        before: the id of the message that it stands before; None for the end.
+        before: the key of the message that it stands before; None for the end.
         action_type: such as `system.tool_grant`.
         data: JSON.
         timestamp: when it was; the action's before it if None.
@@ -64,9 +64,11 @@ class Noted:
 class Telling:
     """Whose conversation it is, and what is known beside the messages.
 
+    A message's key is its id, unless another is given: vendors' ids may come again.
+
     Attributes:
         agents: all that may act; the first is the session's own.
-        said: by message id.
+        said: by message key.
         noted: system actions, in order.
         joins: whether `system.agent_join` is put before an agent's first action.
     """
@@ -82,7 +84,14 @@ def thread_id_of(node_id: str) -> str:
     return node_id if is_uuid(node_id) else derive_id(node_id, "threadprotocol")
 
 
-def threads_from_tree(tree: ThreadTree, *, title: str, telling: Telling, parent: str | None = None) -> list[Thread]:
+def threads_from_tree(
+    tree: ThreadTree,
+    *,
+    title: str,
+    telling: Telling,
+    parent: str | None = None,
+    keys: Mapping[str, Sequence[str]] | None = None,
+) -> list[Thread]:
     """The threads of a session's tree, parents before their branches.
 
     Args:
@@ -90,12 +99,15 @@ def threads_from_tree(tree: ThreadTree, *, title: str, telling: Telling, parent:
         title: the session's; a branch adds its name.
         telling: whose conversation it is.
         parent: for a sub-agent's session, the id of the thread that it was called from.
+        keys: by node id, the keys of its messages in order; their ids if None.
     """
     nodes, order = tree.nodes, [tree.root.id]
     for node_id in order:
         order += nodes[node_id].children
+    known = keys or {}
     return [
-        _of_node(nodes[node_id], title, telling, parent, is_current=tree.current.id == node_id) for node_id in order
+        _of_node(nodes[node_id], title, telling, parent, known.get(node_id), is_current=tree.current.id == node_id)
+        for node_id in order
     ]
 
 
@@ -107,6 +119,7 @@ def thread_from_upp(
     thread_id: str | None = None,
     parent: str | None = None,
     metadata: JSONObject | None = None,
+    keys: Sequence[str] | None = None,
 ) -> Thread:
     """One UPP thread.
 
@@ -117,11 +130,12 @@ def thread_from_upp(
         thread_id: the UUID that it gets; its own id, or one that is derived from it, if None.
         parent: the UUID of the thread that it branched from.
         metadata: of the thread.
+        keys: of its messages, in order; their ids if None.
     """
     created = format_timestamp(thread.created_at)
     times = [format_timestamp(message.timestamp) for message in thread]
     created = min([created, *times])
-    actions = actions_from_upp(thread, telling=telling, not_before=created)
+    actions = actions_from_upp(thread, telling=telling, not_before=created, keys=keys)
     head: JSONObject = {
         "version": VERSION,
         "thread_id": thread_id_of(thread.id) if thread_id is None else thread_id,
@@ -136,7 +150,12 @@ def thread_from_upp(
 
 
 def actions_from_upp(
-    messages: Iterable[Message], *, telling: Telling, not_before: str, first: int = 1
+    messages: Iterable[Message],
+    *,
+    telling: Telling,
+    not_before: str,
+    first: int = 1,
+    keys: Sequence[str] | None = None,
 ) -> list[AnyAction]:
     """The actions of UPP messages, oldest first.
 
@@ -145,16 +164,18 @@ def actions_from_upp(
         telling: whose they are.
         not_before: the thread's creation, or the last action's time.
         first: the first action's number.
+        keys: of the messages; their ids if None.
     """
-    reading = _Reading(telling, Recording(first=first, not_before=not_before), set())
-    for message in messages:
-        reading.note(message.id)
-        reading.read(message)
+    reading = Reading(telling, Recording(first=first, not_before=not_before))
+    for place, message in enumerate(messages):
+        reading.take(message, message.id if keys is None else keys[place])
     reading.note(None)
     return reading.recording.actions
 
 
-def _of_node(node: ThreadNode, title: str, telling: Telling, parent: str | None, *, is_current: bool) -> Thread:
+def _of_node(
+    node: ThreadNode, title: str, telling: Telling, parent: str | None, keys: Sequence[str] | None, *, is_current: bool
+) -> Thread:
     own: JSONObject = {"node_id": node.id, "thread_id": node.thread.id, "is_current": is_current, "title": title}
     named: JSONObject = {"name": node.name, "fork_index": node.fork_index, "metadata": node.metadata or None}
     own |= {key: value for key, value in named.items() if value is not None}
@@ -165,27 +186,42 @@ def _of_node(node: ThreadNode, title: str, telling: Telling, parent: str | None,
         thread_id=thread_id_of(node.id),
         parent=parent if node.parent_id is None else thread_id_of(node.parent_id),
         metadata={EXTENSION: own},
+        keys=keys,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
+    """Messages of one thread as actions, one after the other.
+
+    Attributes:
+        telling: whose they are; what it holds may grow on the way.
+        recording: the actions.
+        joined: ids of the agents that have acted.
+    """
+
     telling: Telling
     recording: Recording
-    joined: set[str]
+    joined: set[str] = field(default_factory=set[str])
+
+    def take(self, message: Message, key: str) -> None:
+        """Records the next message, after the system actions that stand before it."""
+        self.note(key)
+        self._read(message, key)
 
     def note(self, before: str | None) -> None:
+        """Records the system actions that stand before a message; None for those at the end."""
         for noted in self.telling.noted:
             if noted.before == before:
                 self.recording.add(noted.action_type, {"data": noted.data}, noted.timestamp)
 
-    def read(self, message: Message) -> None:
+    def _read(self, message: Message, key: str) -> None:
         at, origin = format_timestamp(message.timestamp), {"message_id": message.id}
         match message:
             case UserMessage():
                 self.recording.add("user_message", {"content": read_blocks(message.content), **origin}, at)
             case AssistantMessage():
-                self._read_answer(message, at)
+                self._read_answer(message, at, self.telling.said.get(key, Said()))
             case ToolResultMessage():
                 for result in message.results:
                     status = "error" if result.is_error else "success"
@@ -194,8 +230,7 @@ class _Reading:
             case _:
                 raise AssertionError(f"{message.type} is no kind of message")
 
-    def _read_answer(self, message: AssistantMessage, at: str) -> None:
-        said = self.telling.said.get(message.id, Said())
+    def _read_answer(self, message: AssistantMessage, at: str, said: Said) -> None:
         agent_id = self.telling.agents[0].agent_id if said.agent_id is None else said.agent_id
         self._join(agent_id, at)
         origin: JSONObject = {"message_id": message.id}

@@ -5,7 +5,7 @@ All mappings into ThreadProtocol record through it, so that what they make holds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from pydantic import ValidationError
@@ -32,6 +32,11 @@ class Recording:
         self._names: dict[str, str] = {}
         self._open: dict[str, list[str]] = {}
         self._used: set[str] = set()
+
+    @property
+    def used_ids(self) -> frozenset[str]:
+        """The ids of all calls."""
+        return frozenset(self._used)
 
     @property
     def latest(self) -> str:
@@ -74,10 +79,7 @@ class Recording:
             fields: `agent_id`, `tool_name`, `args` and what else there is.
             timestamp: when it was.
         """
-        own, number = call_id or "call", 1
-        while own in self._used:
-            number += 1
-            own = f"{call_id or 'call'}~{number}"
+        own = unused_id(call_id, self._used)
         self._used.add(own)
         self._open.setdefault(call_id, []).append(own)
         self._names[own] = str(fields["tool_name"])
@@ -109,6 +111,15 @@ class Recording:
     def open_calls(self) -> list[str]:
         """The ids of calls that have not returned, as the model gave them, oldest first."""
         return [call_id for call_id, waiting in self._open.items() for _ in waiting]
+
+
+def unused_id(call_id: str, used: Collection[str]) -> str:
+    """The id that a thread has for the next call of an id, among those that are used."""
+    own, number = call_id or "call", 1
+    while own in used:
+        number += 1
+        own = f"{call_id or 'call'}~{number}"
+    return own
 
 
 def _moment(text: str) -> str:

@@ -30,6 +30,16 @@ def read_moment(metadata: JSONValue) -> str | None:
         return None
 
 
+SHOWN_ONLY: JSONObject = {"threadprotocol": {"shown_only": True}}
+"""The `providerMetadata` of a file that is shown to people, and that no agent said."""
+
+
+def is_shown_only(metadata: JSONValue) -> bool:
+    """Whether a file chunk's `providerMetadata` says that no agent said it."""
+    own = metadata.get("threadprotocol") if isinstance(metadata, dict) else None
+    return isinstance(own, dict) and own.get("shown_only") is True
+
+
 def unknown_call(chunk: JSONObject) -> InvalidThread:
     """The error of a chunk whose call no chunk began."""
     message = f"no call {chunk.get('toolCallId')!r:.80} was begun"

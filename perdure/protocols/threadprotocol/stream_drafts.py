@@ -40,6 +40,11 @@ class Draft:
     said: list[Block | JSONObject] = field(default_factory=list[Block | JSONObject])
 
     @property
+    def names(self) -> list[tuple[str, str]]:
+        """Its type with each of its refs."""
+        return [(self.action_type, ref) for ref in self.refs]
+
+    @property
     def content(self) -> str | list[JSONObject]:
         """What its complete blocks and its files say."""
         complete = [item for item in self.said if not isinstance(item, Block) or item.is_complete]

@@ -1,12 +1,13 @@
 """`data-tp-action` chunks: what a client of a stream cannot know of an action, told by the server.
 
 A plain stream lacks numbers, times, agents, statuses, usage and providers' names. With one such chunk for each completed
-action, a client makes the same canonical bytes as the server. The chunk is transient: no chat history keeps it.
+action, a client makes the same canonical bytes as the server. The chunk is transient: no chat history keeps it. A
+`data-tp-drop` chunk names what is shown to people and is no action: a strategy's own thoughts, or an answer that was replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -23,6 +24,9 @@ from perdure.protocols.threadprotocol.recording import json_args
 from perdure.upp.json_value import JSONObject, JSONValue
 
 NOTE_TYPE = "data-tp-action"
+DROP_TYPE = "data-tp-drop"
+STATUS_TYPE = "data-tp-status"
+"""Tells how the run stands: that it waits, and for what. No action is made of it."""
 RESERVED = "data-tp-"
 STREAMED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -51,24 +55,29 @@ class Note:
         timestamp: when it was complete.
         agent_id: whose it is; None if it is nobody's.
         fields: all members that no other chunk tells.
+        whole: other chunks tell none of its members, whatever they say.
     """
 
     sequence: int
     timestamp: str
     agent_id: str | None
     fields: JSONObject
+    whole: bool = False
 
 
-def note_chunk(action: AnyAction, ref: str) -> JSONObject:
+def note_chunk(action: AnyAction, ref: str, *, untold: Collection[str] = (), whole: bool = False) -> JSONObject:
     """The `data-tp-action` chunk of an action.
 
     Args:
         action: as it is in the thread.
         ref: what the action is called in the stream: the id of its (first) text or reasoning block, the tool call's id,
             the `id` of its data chunk, the id of the user's UI message.
+        untold: members that the other chunks do not tell, or tell otherwise.
+        whole: the other chunks tell none of them.
     """
     value = action.to_json()
-    told = [name for name in streamed(action.action_type) if _is_told(action, name, ref)]
+    names = () if whole else streamed(action.action_type)
+    told = [name for name in names if name not in untold and _is_told(action, name, ref)]
     data: JSONObject = {
         "action_type": action.action_type,
         "ref": ref,
@@ -80,7 +89,24 @@ def note_chunk(action: AnyAction, ref: str) -> JSONObject:
     fields = {name: item for name, item in value.items() if name not in _HEAD and name not in told}
     if fields:
         data["fields"] = fields
+    if whole:
+        data["whole"] = True
     return {"type": NOTE_TYPE, "data": data, "transient": True}
+
+
+def drop_chunk(action_type: str, ref: str) -> JSONObject:
+    """The chunk that says that no action is made of something that was shown.
+
+    Args:
+        action_type: of the action that a reader would make.
+        ref: what it is called in the stream.
+    """
+    return {"type": DROP_TYPE, "data": {"action_type": action_type, "ref": ref}, "transient": True}
+
+
+def status_chunk(data: JSONObject) -> JSONObject:
+    """The chunk that tells how the run stands."""
+    return {"type": STATUS_TYPE, "data": data, "transient": True}
 
 
 def _is_told(action: AnyAction, name: str, ref: str) -> bool:
@@ -115,5 +141,16 @@ def read_note(data: JSONValue) -> tuple[tuple[str, str], Note]:
         raise refuse("chunk.data", "stream", f"a {NOTE_TYPE} chunk lacks a member or has a wrong one", needs)
     agent, fields = source.get("agent_id"), source.get("fields")
     return (kind, ref), Note(
-        sequence, at, agent if isinstance(agent, str) else None, fields if isinstance(fields, dict) else {}
+        sequence,
+        at,
+        agent if isinstance(agent, str) else None,
+        fields if isinstance(fields, dict) else {},
+        source.get("whole") is True,
     )
+
+
+def read_drop(data: JSONValue) -> tuple[str, str] | None:
+    """The type and ref that a `data-tp-drop` chunk names; None if it names none."""
+    source = data if isinstance(data, dict) else {}
+    kind, ref = source.get("action_type"), source.get("ref")
+    return (kind, ref) if isinstance(kind, str) and isinstance(ref, str) else None

@@ -25,7 +25,8 @@ from perdure.upp.json_value import JSONObject, dumps
 
 STREAM_HEADERS: Mapping[str, str] = MappingProxyType({"x-vercel-ai-ui-message-stream": "v1"})
 """What tells the AI SDK that a response is such a stream. Its body is SSE, its last data `[DONE]`."""
-_FINISH = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_call": "tool-calls"}
+FINISH_REASONS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_call": "tool-calls"}
+"""The AI SDK's words for ThreadProtocol's."""
 _BYTES = "application/octet-stream"
 
 
@@ -109,10 +110,11 @@ def _said(action: AssistantMessageAction, block_id: str) -> Iterator[JSONObject]
             yield {"type": "text-delta", "id": name, "delta": part["text"]}
             yield {"type": "text-end", "id": name}
         else:
-            yield _file(part)
+            yield file_chunk(part)
 
 
-def _file(part: JSONObject) -> JSONObject:
+def file_chunk(part: JSONObject) -> JSONObject:
+    """The chunk of a part of content that is no text."""
     media_type = str(part.get("media_type") or ("image/png" if part["type"] == "image" else _BYTES))
     data, url = part.get("image_base64") or part.get("data"), part.get("image_url") or part.get("url")
     where = f"data:{media_type};base64,{data}" if data is not None else str(url or part.get("file_id"))
@@ -132,6 +134,6 @@ def _returned(action: ToolReturnAction) -> JSONObject:
 
 def _finish(actions: Sequence[AnyAction]) -> JSONObject:
     said = [action for action in actions if isinstance(action, AssistantMessageAction)]
-    reason = _FINISH.get(str(said[-1].finish_reason)) if said else None
+    reason = FINISH_REASONS.get(str(said[-1].finish_reason)) if said else None
     chunk: JSONObject = {"type": "finish"}
     return chunk | {"finishReason": reason} if reason else chunk

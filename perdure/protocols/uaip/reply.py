@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from perdure.protocols.uaip.models import ErrorBody, ExecuteResponse, ReplyStatus, TaskFailure, ToolSchema, tidy
+from perdure.uaip import words
 from perdure.uaip.action import Action
 from perdure.uaip.decision import Greet, Move, Refused, RunTask, Settling, TakeInput, Terminate
 from perdure.uaip.definition import WorkflowDefinition
@@ -20,7 +21,7 @@ from perdure.uaip.offers import Offer, offers, provide_state
 from perdure.uaip.refusal import Reason, Refusal
 from perdure.uaip.session import StageSession
 from perdure.uaip.task_outcome import TaskRun
-from perdure.upp.json_value import JSONObject, JSONValue, dumps, well_formed
+from perdure.upp.json_value import JSONObject, well_formed
 
 _WORDS = {
     "running": "The action is still running. Its result can be asked for later, with the same idempotency key.",
@@ -76,14 +77,13 @@ def settled(
         case RunTask():
             return reply.task(run or TaskRun())
         case Move(source, target, _):
-            content = f"Successfully transitioned from '{source}' to '{target}'."
-            return reply.ok(content, {"from_stage": source, "to_stage": target})
+            return reply.ok(words.moved(source, target), {"from_stage": source, "to_stage": target})
         case TakeInput(change):
-            return reply.ok("State populated successfully.", {"updated": list(change.sizes)})
+            return reply.ok(words.INPUT_TAKEN, {"updated": list(change.sizes)})
         case Terminate():
-            return Reply(200, reply.body("terminated", "Session terminated."))
+            return Reply(200, reply.body("terminated", words.TERMINATED))
         case Greet():
-            return reply.ok("Session started successfully.")
+            return reply.ok(words.GREETED)
 
 
 def unsettled(
@@ -120,19 +120,19 @@ class _Replying:
             return self.refused(run.refusal)
         if run.error is not None:
             failure = TaskFailure(type=run.error.type, message=str(well_formed(run.error.message)))
-            return Reply(200, self.body("error", f"Error: {run.error.message}", {"task": name, "error": failure}))
-        content = f"Task '{name}' executed successfully.\n\nResult:\n{_json(run.result)}"
+            return Reply(200, self.body("error", words.failed(run.error.message), {"task": name, "error": failure}))
+        content = words.task_done(name, run.result)
         return Reply(200, self.body("ok", content, {"task": name, "result": well_formed(run.result)}))
 
     def refused(self, refusal: Refusal) -> Reply:
         """A refusal that helps a model on: in words, with what can be called now."""
         if refusal.status != _REFUSED_ACTION:
             return refused(refusal)
-        missing = _texts(refusal.more.get("missing"))
+        missing = words.texts(refusal.more.get("missing"))
         lacks = refusal.reason is Reason.MISSING_PREREQUISITES
         body = self.body(
             "input_required" if lacks else "error",
-            _missing(refusal.detail, missing) if lacks else _error(refusal),
+            words.missing(refusal.detail, missing) if lacks else words.refused(refusal),
             tools=_tools((provide_state(missing),)) if lacks else None,
         )
         return Reply(refusal.status, tidy({"detail": refusal.detail, **body, **refusal.more}))
@@ -167,21 +167,3 @@ def _tools(given: Sequence[Offer]) -> list[ToolSchema]:
     return [
         ToolSchema(name=offer.name, description=offer.description, input_schema=offer.parameters) for offer in given
     ]
-
-
-def _error(refusal: Refusal) -> str:
-    allowed = _texts(refusal.more.get("allowed"))
-    return f"Error: {refusal.detail}" + (f"\n\nAllowed options: {', '.join(allowed)}" if allowed else "")
-
-
-def _missing(detail: str, missing: Sequence[str]) -> str:
-    example: JSONObject = {"action": "state_input", "state_updates": dict.fromkeys(missing, "value")}
-    return f"{detail}\n\nPlease provide the values in the following format:\n{_json(example)}"
-
-
-def _texts(value: JSONValue) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _json(value: JSONValue) -> str:
-    return dumps(value).decode("utf-8", "surrogatepass")

@@ -62,10 +62,20 @@ def read_target(session_id: str | None, data: bytes) -> Target:
     Raises:
         RequestRefused: 400.
     """
-    if session_id is None or not session_id.strip():
-        raise RequestRefused(Refusal(Reason.MISSING_SESSION_HEADER, f"Missing {SESSION_HEADER} header"))
+    named = read_session_id(session_id)
     body = _body(data)
-    return Target(session_id.strip(), _text(body, "workflow_name"), body)
+    return Target(named, _text(body, "workflow_name"), body)
+
+
+def read_session_id(header: str | None) -> str:
+    """Whose session `POST /execute` is for; asked before the body, which may be too much to be read.
+
+    Raises:
+        RequestRefused: 400.
+    """
+    if header is None or not header.strip():
+        raise RequestRefused(Refusal(Reason.MISSING_SESSION_HEADER, f"Missing {SESSION_HEADER} header"))
+    return header.strip()
 
 
 def read_action(body: JSONObject) -> Action:

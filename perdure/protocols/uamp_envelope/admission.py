@@ -1,6 +1,6 @@
-"""What an envelope must pass besides its signature: freshness, address, advertised intents, and replay.
+"""What an envelope must pass besides its signature: freshness, advertised intents, and replay.
 
-In this order: read, freshness, signature, address, intent, replay. Replay comes after the signature, so that a forgery
+In this order: read, freshness, signature, intent, replay. Replay comes after the signature, so that a forgery
 cannot use up the id of the one whom it imitates.
 """
 
@@ -27,16 +27,6 @@ def check_fresh(envelope: Envelope, now: datetime, tolerance: timedelta = FRESHN
     if abs(envelope.sent_at - now) > tolerance:
         seconds = int(tolerance.total_seconds())
         raise _refused(Code.UNAUTHENTICATED, envelope, f"its ts is more than {seconds} s away from this agent's clock")
-
-
-def check_addressed(envelope: Envelope, did: str) -> None:
-    """Checks that an envelope is for an agent.
-
-    Raises:
-        UAMPError: 4.03.
-    """
-    if did not in envelope.recipients:
-        raise _refused(Code.UNAUTHORIZED, envelope, f"it is not for {did}")
 
 
 def check_intent(envelope: Envelope, advertised: Collection[Intent]) -> None:

@@ -1,28 +1,26 @@
 """A body's content: text or bytes, encoded and compressed, and back with both sizes bounded.
 
 The specification leaves `encoding` and `compression` free; these values are the reading: utf-8, base64url, base64; none,
-gzip. Source: UAMP envelope 1.0, section 4.
+gzip, zstd. Source: UAMP envelope 1.0, section 4.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 import re
-import zlib
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from perdure.protocols.uamp_envelope.compression import packed, too_large, unpacked
 from perdure.protocols.uamp_envelope.error import Code, UAMPError, malformed
 from perdure.protocols.uamp_envelope.jws import encode_part
 from perdure.upp.json_value import JSONObject
 
-Compression = Literal["none", "gzip"]
+Compression = Literal["none", "gzip", "zstd"]
 
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 
-_GZIP_WINDOW = 31  # zlib's number for a gzip header and the largest window
 _BASE64 = re.compile("[A-Za-z0-9+/]*={0,2}")
 _BASE64URL = re.compile("[A-Za-z0-9_-]*={0,2}")
 
@@ -65,8 +63,8 @@ def encode_body(type: str, content: str | bytes, compression: Compression = "non
     data = content.encode("utf-8") if isinstance(content, str) else content
     if compression == "none":
         return {"type": type, "content": encode_part(data), "encoding": "base64url"}
-    packed = gzip.compress(data, mtime=0)
-    return {"type": type, "content": encode_part(packed), "encoding": "base64url", "compression": compression}
+    content = encode_part(packed(data, compression))
+    return {"type": type, "content": content, "encoding": "base64url", "compression": compression}
 
 
 def decode_body(body: JSONObject, *, max_bytes: int = MAX_CONTENT_BYTES) -> Content:
@@ -83,15 +81,15 @@ def decode_body(body: JSONObject, *, max_bytes: int = MAX_CONTENT_BYTES) -> Cont
     compression = body.get("compression", "none")
     if encoding not in ("utf-8", "base64url", "base64"):
         raise _unsupported(f"the encoding {encoding!s:.32}", "utf-8, base64url and base64")
-    if compression not in ("none", "gzip"):
-        raise _unsupported(f"the compression {compression!s:.32}", "none and gzip")
+    if compression not in ("none", "gzip", "zstd"):
+        raise _unsupported(f"the compression {compression!s:.32}", "none, gzip and zstd")
     if compression != "none" and encoding != "base64url":
         raise _unsupported(f"{compression} content in {encoding}", "compressed content in base64url")
     data = content.encode("utf-8") if encoding == "utf-8" else decode_base64(content, is_url=encoding == "base64url")
-    if compression == "gzip":
-        data = _inflate(data, max_bytes)
+    if compression != "none":
+        data = unpacked(data, compression, max_bytes)
     if len(data) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     return Content(cast(str, body["type"]), data)
 
 
@@ -110,26 +108,6 @@ def decode_base64(text: str, *, is_url: bool) -> bytes:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_" if is_url else None)
     except binascii.Error as error:
         raise malformed("the content's base64 is cut off") from error
-
-
-def _inflate(data: bytes, max_bytes: int) -> bytes:
-    """One gzip member, never holding more than the limit and one byte."""
-    inflater = zlib.decompressobj(_GZIP_WINDOW)
-    try:
-        made = inflater.decompress(data, max_bytes + 1)
-    except zlib.error as error:
-        raise malformed("the content is not gzip") from error
-    if len(made) > max_bytes:
-        raise _too_large(max_bytes)
-    if not inflater.eof:
-        raise malformed("the gzip content is cut off")
-    if inflater.unused_data:
-        raise malformed("something follows the gzip content")
-    return made
-
-
-def _too_large(max_bytes: int) -> UAMPError:
-    return UAMPError(Code.TOO_LARGE, f"the content is larger than {max_bytes} bytes")
 
 
 def _unsupported(what: str, taken: str) -> UAMPError:

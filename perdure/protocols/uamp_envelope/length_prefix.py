@@ -30,11 +30,6 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._held = bytearray()
 
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether a connection that closes now has cut no frame off."""
-        return not self._held
-
     def feed(self, message: bytes) -> list[bytes]:
         """The frames that are complete with a message, oldest first.
 

@@ -5,6 +5,8 @@ Source: UAMP 1.0, section 9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from perdure.protocols.uamp_events.wire import WireModel
@@ -12,12 +14,13 @@ from perdure.upp.json_value import JSONObject
 
 
 class ImageCapabilities(WireModel):
-    """Of images."""
+    """Of images. `output_formats`, of those that are made, is an addition."""
 
     formats: list[str] | None = None
     max_size_bytes: int | None = None
     detail_levels: list[str] | None = None
     max_images_per_request: int | None = None
+    output_formats: list[str] | None = None
 
 
 class AudioCapabilities(WireModel):
@@ -70,11 +73,20 @@ class Capabilities(WireModel):
     extensions: JSONObject | None = None
 
 
-def common_modalities(server: Capabilities, client: Capabilities | None) -> list[str]:
-    """The modalities of both sides, in the server's order; all of the server's if the client declared nothing."""
-    if client is None:
-        return list(server.modalities)
-    return [modality for modality in server.modalities if modality in client.modalities]
+def output_modalities(server: Capabilities) -> list[str]:
+    """What a response may be asked to hold: text, images if the model makes them, sound if there is a form for it."""
+    speaks = bool(server.audio and server.audio.output_formats)
+    draws = bool(server.image and server.image.output_formats)
+    return ["text", *(name for name, is_made in (("image", draws), ("audio", speaks)) if is_made)]
+
+
+def common_modalities(asked: Sequence[str], server: Capabilities, client: Capabilities | None) -> list[str]:
+    """Of what was asked for, what the server can answer with and the client can take, which takes all if it declared nothing.
+
+    Source: UAMP 1.0, section 9.
+    """
+    taken = asked if client is None or "modalities" not in client.model_fields_set else client.modalities
+    return [name for name in output_modalities(server) if name in asked and name in taken]
 
 
 def shows_thinking(client: Capabilities | None) -> bool:

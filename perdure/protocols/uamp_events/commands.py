@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from perdure.protocols.uamp_events.client_events import Payment, SessionCreate, VoiceInvite
+from perdure.protocols.uamp_events.client_events import ClientEvent, Payment, SessionCreate, VoiceInvite
 from perdure.protocols.uamp_events.input_buffer import TurnInput
 from perdure.protocols.uamp_events.surrounding_events import ServerEvent
 from perdure.uap.options import RunOptions
@@ -20,10 +20,19 @@ class OpenSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyEvent:
+    """An event is for an open session: say `Connection.apply`, while nobody else takes an event of the session."""
+
+    session_id: str
+    event: ClientEvent
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshTokens:
     """Check new tokens for these sessions, then say `Connection.updated`. A token that is None stays as it was."""
 
     session_ids: list[str]
+    event_id: str
     token: str | None = field(repr=False)
     payment_token: str | None = field(repr=False)
     is_of_connection: bool
@@ -31,7 +40,7 @@ class RefreshTokens:
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """The session is over for this connection; cancel its responses, release what waits for the client."""
+    """The client ends the session: cancel its responses, which tells their ends; then tell session.end."""
 
     session_id: str
     responses: list[str]
@@ -139,6 +148,7 @@ class Ignored:
 
 Command: TypeAlias = (
     OpenSession
+    | ApplyEvent
     | RefreshTokens
     | CloseSession
     | QueryCapabilities

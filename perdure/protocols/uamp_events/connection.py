@@ -1,7 +1,9 @@
 """One connection with its sessions: which event is allowed when, and what follows from it. No I/O, no clock of its own.
 
 The server that holds a connection hands in each frame (`receive`), carries out the commands that come back, and says
-what came of them (`opened`, `refused`, `updated`, `capabilities`, `admit`). Source: UAMP 1.0, sections 5, 10 and 14.
+what came of them (`opened`, `refused`, `updated`, `capabilities`, `admit`). Events of open sessions come back as a command
+too, for a session may be another connection's and another process's as well: who alone has it applies them (`apply`).
+Source: UAMP 1.0, sections 5, 10 and 14.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from perdure.protocols.uamp_events.answer_order import AnswerOrder
 from perdure.protocols.uamp_events.capabilities import Capabilities, shows_thinking
-from perdure.protocols.uamp_events.client_events import Ping, SessionCreate, SessionEnd, SessionUpdate
-from perdure.protocols.uamp_events.commands import Ignored, OpenSession, Reaction, RefreshTokens
+from perdure.protocols.uamp_events.client_events import ClientEvent, Ping, SessionCreate, SessionEnd, SessionUpdate
+from perdure.protocols.uamp_events.commands import ApplyEvent, Ignored, OpenSession, Reaction, RefreshTokens
 from perdure.protocols.uamp_events.faults import Code, EventRefused
 from perdure.protocols.uamp_events.live_session import LiveSession, new_session
 from perdure.protocols.uamp_events.log_row import Head
@@ -116,22 +118,40 @@ class Connection:
                 return self._update_all(event)
             case _:
                 session = self._table.route(event.session_id)
+                assert not isinstance(event, UnknownEvent), "they are of no session"
                 if self._order.is_waiting(session.id):
                     return _held(session, event)
-                return self._in_session(session, event)
+                return Reaction(commands=[ApplyEvent(session.id, event)])
 
-    def _in_session(self, session: LiveSession, event: Parsed) -> Reaction:
+    def apply(self, session_id: str, event: Parsed) -> Reaction:
+        """What follows from an event of an open session; the same event a second time is passed over."""
+        session = self._table.by_id.get(session_id)
+        if session is None or session.is_ending:
+            if isinstance(event, SessionEnd):
+                return Reaction(commands=[Ignored(event.type, "the session has ended")])
+            return Reaction([self.fault(_gone(session_id, event.event_id))])
         if session.saw(event.event_id):
             return Reaction(commands=[Ignored(event.type, "an event of this id was applied before")])
         try:
             reaction = self._session_events.take(session, event)
         except EventRefused as fault:
-            fault.session_id = session.id
-            raise
+            fault.session_id, fault.event_id = session.id, event.event_id
+            return Reaction([self.fault(fault)])
         session.note(event.event_id)
-        if isinstance(event, SessionEnd):
-            self._table.end(session.id)
         return reaction
+
+    def forget(self, session_id: str, event_id: str) -> None:
+        """What an event asked for could not be done; it is applied if it comes again."""
+        session = self._table.by_id.get(session_id)
+        if session is not None:
+            session.forget(event_id)
+
+    def adopt(self, session: LiveSession) -> None:
+        """Hold a session as it is stored: one that was opened before, or that has changed elsewhere."""
+        known = self._table.by_id.get(session.id)
+        if known is not None:
+            session.gate, session.held = known.gate, known.held
+        self._table.by_id[session.id] = session
 
     def _create(self, event: SessionCreate) -> Reaction:
         if not speaks(event.uamp_version):
@@ -150,8 +170,10 @@ class Connection:
         """A token of the connection is that of all sessions that brought none of their own."""
         if not self._table.by_id:
             raise EventRefused(Code.SESSION_REQUIRED, "send session.create first")
-        plain = [session.id for session in self._table.by_id.values() if session.created.token is None]
-        return Reaction(commands=[RefreshTokens(plain, event.token, event.payment_token, is_of_connection=True)])
+        plain = [session.id for session in self._table.by_id.values() if not session.has_own_token]
+        return Reaction(
+            commands=[RefreshTokens(plain, event.event_id, event.token, event.payment_token, is_of_connection=True)]
+        )
 
     def opened(
         self, session_id: str, capabilities: Capabilities, *, created_at: int, agent: str | None = None
@@ -168,7 +190,7 @@ class Connection:
         if session is None:
             return Reaction()  # it was ended meanwhile
         session.server = capabilities
-        config = session.config.model_copy(update={"id": None})
+        config = session.config.model_copy(update={"id": None, "last_event_id": None})
         created = SessionCreated(
             **self.head(session_id),
             session=Session(id=session_id, created_at=created_at, config=config),
@@ -231,21 +253,23 @@ class Connection:
                 session.voice[event.call_id] = self._now_ms()
             if session.gate.admit(event):
                 told.append(event)
+            if isinstance(event, SessionEnd):
+                self._table.end(session_id)
+                break
         return told
 
-    def end(self, session_id: str, reason: str) -> Reaction:
-        """The server ends a session, for example with reason "timeout"."""
-        reaction = self._session_events.end(self._table.by_id[session_id], reason)
-        self._table.end(session_id)
-        return self._in_order(session_id, reaction) if self._order.is_waiting(session_id) else reaction
+
+def _gone(session_id: str, event_id: str) -> EventRefused:
+    return EventRefused(
+        Code.SESSION_NOT_FOUND, f"session {session_id[:200]!r} has ended", session_id=session_id, event_id=event_id
+    )
 
 
-def _held(session: LiveSession, event: Parsed) -> Reaction:
+def _held(session: LiveSession, event: ClientEvent) -> Reaction:
     """The event waits until the server has agreed to open its session."""
     if len(session.held) >= _MOST_HELD:
         raise EventRefused(
             Code.RATE_LIMITED, f"{_MOST_HELD} events wait for session.created; wait for it", session_id=session.id
         )
-    assert not isinstance(event, UnknownEvent), "they are of no session"
     session.held.append(event)
     return Reaction()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 from perdure.protocols.uamp_events.content_items import (
@@ -12,12 +11,10 @@ from perdure.protocols.uamp_events.content_items import (
     FileItem,
     ImageItem,
     MediaItem,
-    ToolResultItem,
     VideoItem,
 )
 from perdure.protocols.uamp_events.media import Media, url_of
-
-_CONTENT_URL = re.compile(r"/api/content/([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?![0-9a-fA-F-])")
+from perdure.uap.content_refs import content_of
 
 Item = TypeVar("Item", bound="ContentItem")
 
@@ -38,8 +35,7 @@ def media_of(item: MediaItem) -> Media:
 def stored_content(media: Media) -> str | None:
     """The id of content that is stored with us; None for media that is anywhere else."""
     url = url_of(media)
-    found = _CONTENT_URL.search(url) if url is not None else None
-    return found.group(1) if found else None
+    return None if url is None else content_of(url)
 
 
 def identified(item: Item, draw_id: Callable[[], str]) -> Item:
@@ -52,18 +48,3 @@ def identified(item: Item, draw_id: Callable[[], str]) -> Item:
     if not isinstance(item, ImageItem | AudioItem | VideoItem | FileItem) or item.content_id is not None:
         return item
     return item.model_copy(update={"content_id": stored_content(media_of(item)) or draw_id()})
-
-
-def find_content(items: Iterable[ContentItem], wanted: str) -> MediaItem | None:
-    """The media of a content id, looked for also in what tools returned; the last one if there are several.
-
-    An item without an id is found by its content URL.
-    """
-    found: MediaItem | None = None
-    for item in items:
-        if isinstance(item, ToolResultItem):
-            found = find_content(item.tool_result.content_items or (), wanted) or found
-        elif isinstance(item, ImageItem | AudioItem | VideoItem | FileItem):
-            known = item.content_id or stored_content(media_of(item))
-            found = item if known == wanted else found
-    return found

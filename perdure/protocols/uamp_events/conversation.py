@@ -19,6 +19,7 @@ from perdure.protocols.uamp_events.content_items import (
     ImageItem,
     MessageToolCall,
     TextItem,
+    ToolAnswer,
     ToolCallItem,
     ToolResultItem,
     VideoItem,
@@ -26,11 +27,13 @@ from perdure.protocols.uamp_events.content_items import (
 )
 from perdure.protocols.uamp_events.faults import Code, EventRefused
 from perdure.protocols.uamp_events.input_buffer import TurnInput
-from perdure.protocols.uamp_events.upp_blocks import Fetched, content_item, user_blocks
+from perdure.protocols.uamp_events.upp_blocks import Fetched, content_item, stored_facts, stored_item, user_blocks
+from perdure.uap.content_refs import returned_media
 from perdure.upp.content import AssistantContent
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, loads
 from perdure.upp.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from perdure.upp.tool_call import ToolCall, ToolResult
+from perdure.upp.tool_media import ToolContent
 
 NAMESPACE = "uamp"
 """Of what these messages have in their metadata."""
@@ -185,8 +188,11 @@ def _wire_call(call: ToolCall) -> MessageToolCall:
 
 
 def _result_item(result: ToolResult) -> ToolResultItem:
-    answer: JSONObject = {"call_id": result.tool_call_id, "result": result.text, "is_error": result.is_error}
-    return ToolResultItem.model_validate({"type": "tool_result", "tool_result": answer})
+    media: list[ContentItem] = [stored_item(media) for media in returned_media(result.result)]
+    answer = ToolAnswer(
+        call_id=result.tool_call_id, result=result.text, is_error=result.is_error, content_items=media or None
+    )
+    return ToolResultItem(tool_result=answer)
 
 
 def _calls(message: WireMessage, items: Iterable[ContentItem]) -> list[ToolCall]:
@@ -198,10 +204,18 @@ def _calls(message: WireMessage, items: Iterable[ContentItem]) -> list[ToolCall]
 def _results(message: WireMessage, items: Iterable[ContentItem]) -> list[ToolResult]:
     told = [item.tool_result for item in items if isinstance(item, ToolResultItem)]
     if told:
-        return [ToolResult(one.call_id, read_json(one.result), one.is_error or False) for one in told]
+        return [ToolResult(one.call_id, _returned(one), one.is_error or False) for one in told]
     if not message.tool_call_id:
         raise EventRefused(Code.INVALID_EVENT, "a message of role 'tool' needs 'tool_call_id'")
     return [ToolResult(message.tool_call_id, message.text())]
+
+
+def _returned(answer: ToolAnswer) -> JSONValue:
+    """What a tool returned, with the ids of the stored media that came with it."""
+    value = read_json(answer.result)
+    found = [stored_facts(item) for item in answer.content_items or ()]
+    media = tuple(item for item in found if item is not None)
+    return ToolContent(media).result(value) if media and not returned_media(value) else value
 
 
 def _check_results(messages: Sequence[UPPMessage]) -> None:

@@ -23,6 +23,6 @@ def forwarded_thinking(row: LogRow, *, session_id: str, response_id: str, call_i
     text = delta.get("text")
     if row.source != "upp" or row.type != StreamEventType.REASONING_DELTA or not isinstance(text, str) or not text:
         return None
-    head = RowHeads(session_id, f"{response_id}/{call_id}/{row.run}", row).next()
+    head = RowHeads(session_id, f"{response_id}/{call_id}/{row.run}", row, of_chat=False).next()
     told = ToolProgressDelta(tool_progress=ToolText(call_id=call_id, text=text))
     return ResponseDelta(**head, response_id=response_id, delta=told)

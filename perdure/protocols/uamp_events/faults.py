@@ -28,6 +28,7 @@ class Code(StrEnum):
     RESPONSE_IN_PROGRESS = "response_in_progress"
     UNKNOWN_CALL_ID = "unknown_call_id"
     GENERATION_ERROR = "generation_error"
+    INTERNAL_ERROR = "internal_error"
 
 
 _OF_SESSION = frozenset(

@@ -25,6 +25,9 @@ class LiveSession:
         client: what the client declared, if it did.
         system: texts that the client added to the instructions.
         voice: by call id, when the voice session began; milliseconds since the epoch.
+        has_own_token: it was opened with a token of its own, so that of the connection is not its.
+        version: of its stored state, as last read.
+        is_ending: its client has ended it; its responses' ends and session.end are still to be told.
     """
 
     id: str
@@ -37,6 +40,9 @@ class LiveSession:
     held: list[ClientEvent] = field(default_factory=list["ClientEvent"])
     system: list[str] = field(default_factory=list[str])
     voice: dict[str, int] = field(default_factory=dict[str, int])
+    has_own_token: bool = False
+    version: int = -1
+    is_ending: bool = False
     cancelling: set[str] = field(default_factory=set[str])
     _seen: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -55,6 +61,10 @@ class LiveSession:
         if len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
 
+    def forget(self, event_id: str) -> None:
+        """It was not, after all."""
+        self._seen.pop(event_id, None)
+
     def change(self, change: SessionChange) -> None:
         """Take over what a session.update changes of the configuration."""
         new = {"modalities": change.modalities, "instructions": change.instructions}
@@ -63,4 +73,6 @@ class LiveSession:
 
 def new_session(session_id: str, event: SessionCreate, draw_id: Callable[[], str]) -> LiveSession:
     """The session that an event asks for."""
-    return LiveSession(session_id, event, event.session, InputBuffer(draw_id), event.client_capabilities)
+    buffer = InputBuffer(draw_id)
+    own = event.token is not None
+    return LiveSession(session_id, event, event.session, buffer, event.client_capabilities, has_own_token=own)

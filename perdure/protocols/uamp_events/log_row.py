@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol, TypedDict, cast
 
 from perdure.errors import InvalidInput
+from perdure.protocols.uamp_events.event_place import Place, placed_id
 from perdure.uap.ids import derive_id
 from perdure.upp.json_value import JSONObject
 
@@ -58,16 +59,34 @@ class Head(TypedDict):
 class RowHeads:
     """Heads of the events of one row. They depend on session and row alone, so a second reading gives the same."""
 
-    def __init__(self, session_id: str, response_id: str, row: LogRow) -> None:
-        """Make heads for events of `row`."""
-        self._parts = (session_id, response_id, row.seq)
+    def __init__(
+        self, session_id: str, response_id: str, row: LogRow, *, offset: int = 0, of_chat: bool = True
+    ) -> None:
+        """Make heads for events of `row`.
+
+        Args:
+            session_id: the UAMP session that is told.
+            response_id: the response, or what else sets the row's events apart.
+            row: the row.
+            offset: see `Place`.
+            of_chat: the row is one of the chat's own log, so that a client can resume behind it.
+        """
+        self._session = session_id
+        self._parts = (session_id, response_id)
+        self._seq = row.seq
+        self._offset = offset
+        self._of_chat = of_chat
         self._at = int(row.at.timestamp() * 1000)
         self._made = 0
 
     def next(self) -> Head:
         """Another head."""
         self._made += 1
-        return Head(event_id=derive_id("uamp", *self._parts, self._made), timestamp=self._at, session_id=self._parts[0])
+        if self._of_chat:
+            ident = placed_id(Place(self._seq, self._made, self._offset), *self._parts)
+        else:
+            ident = derive_id("uamp", *self._parts, self._seq, self._made)
+        return Head(event_id=ident, timestamp=self._at, session_id=self._session)
 
 
 def is_cut(row: LogRow) -> bool:

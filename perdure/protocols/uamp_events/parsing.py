@@ -55,7 +55,7 @@ def parse_client_event(frame: str | bytes, *, draw_id: Callable[[], str]) -> Par
     Raises:
         EventRefused: `invalid_json` if it is no JSON, `invalid_event` if it is no event or a member cannot be used.
     """
-    return client_event(_object(frame), draw_id=draw_id)
+    return client_event(event_object(frame), draw_id=draw_id)
 
 
 def client_event(source: JSONObject, *, draw_id: Callable[[], str]) -> Parsed:
@@ -71,10 +71,15 @@ def parse_server_event(frame: str | bytes) -> ServerEvent | UnknownEvent:
     Raises:
         EventRefused: as `parse_client_event`.
     """
-    return cast("ServerEvent | UnknownEvent", _read(_object(frame), SERVER_EVENTS))
+    return cast("ServerEvent | UnknownEvent", _read(event_object(frame), SERVER_EVENTS))
 
 
-def _object(frame: str | bytes) -> JSONObject:
+def event_object(frame: str | bytes) -> JSONObject:
+    """The JSON object of a frame.
+
+    Raises:
+        EventRefused: `invalid_json` if it is no JSON, `invalid_event` if it is no object.
+    """
     try:
         data = frame if isinstance(frame, bytes) else frame.encode("utf-8", "surrogatepass")
         value: JSONValue = well_formed(loads(data))

@@ -7,10 +7,11 @@ same events with the same ids, so that a client that comes back is told what it 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeAlias, cast
 
 from perdure.protocols.uamp_events.log_row import LogRow, RowHeads, check_whole
+from perdure.protocols.uamp_events.payment_story import PaymentStory
 from perdure.protocols.uamp_events.response_end import ended
 from perdure.protocols.uamp_events.response_output import ResponseOutput
 from perdure.protocols.uamp_events.server_events import (
@@ -22,15 +23,20 @@ from perdure.protocols.uamp_events.server_events import (
     TextDelta,
     Thinking,
     ToolCallEvent,
+    TranscriptDelta,
+    TranscriptDone,
     UsageDelta,
 )
-from perdure.protocols.uamp_events.surrounding_events import ResponseEvent
+from perdure.protocols.uamp_events.surrounding_events import PaymentRequired, ResponseEvent
+from perdure.protocols.uamp_events.text_purity import pure
 from perdure.protocols.uamp_events.tool_events import ToolEvents
 from perdure.protocols.uamp_events.tool_story import place_of
+from perdure.protocols.uamp_events.upp_blocks import stored_item
 from perdure.protocols.uamp_events.usage import UsageStats, added, rest_of, usage_stats
-from perdure.uap.events import RUN_TERMINAL
+from perdure.uap.content_refs import media_facts
+from perdure.uap.events import CONTENT_ITEMS, PRESENTED, RUN_TERMINAL
 from perdure.upp.content import TextBlock
-from perdure.upp.json_value import JSONValue, encode_base64
+from perdure.upp.json_value import JSONObject, JSONValue, encode_base64
 from perdure.upp.messages import AssistantMessage
 from perdure.upp.stream import StreamEvent, StreamEventType
 from perdure.upp.usage import TokenUsage
@@ -53,6 +59,8 @@ class ResponseFlow:
         client_tools: Collection[str] = (),
         thinking: bool = True,
         currency: str = "USD",
+        paid: bool = False,
+        runs_alone: Callable[[str], bool] = lambda tool: False,
     ) -> None:
         """Read rows of `run`.
 
@@ -63,6 +71,9 @@ class ResponseFlow:
             client_tools: names of the tools that the client runs.
             thinking: whether the client is sent thinking events.
             currency: of costs.
+            paid: the agent is paid for: the response is created once its payment was accepted.
+            runs_alone: whether calls of a tool run alone, so that those behind it begin once it is over; for
+                `waits_for_client`.
         """
         self.response_id = response_id
         self.run = run
@@ -71,11 +82,32 @@ class ResponseFlow:
         self._session = session_id
         self._currency = currency
         self._begun = False
+        self._paid = paid
+        self._payments = PaymentStory(response_id)
         self._output = ResponseOutput()
-        self._tools = ToolEvents(response_id, client_tools)
+        self._tools = ToolEvents(response_id, client_tools, runs_alone)
         self._told = UsageStats()
         self._own: int | None = None
         self._heads: RowHeads
+
+    @property
+    def text(self) -> str:
+        """All text that was said so far and counts: what a message said before it began anew does not."""
+        return self._output.text
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more comes: it is over, and if something was held for it, it is told what is left."""
+        return self.is_over and (self._payments.is_settled or not self._payments.is_held)
+
+    @property
+    def open_payment(self) -> str | None:
+        """The wait that a payment answers; None if the run waits for none."""
+        return self._payments.wait
+
+    def payment_reminder(self) -> PaymentRequired | None:
+        """The payment.required event that is still to be answered, as it was, for a client that comes back."""
+        return self._payments.required
 
     @property
     def open_calls(self) -> dict[str, str]:
@@ -83,39 +115,56 @@ class ResponseFlow:
         return self._tools.open_waits
 
     @property
+    def asked_calls(self) -> dict[str, bool]:
+        """By id, the calls that the client was asked to run, and whether there is a result."""
+        return self._tools.asked
+
+    @property
     def waits_for_client(self) -> bool:
-        """Whether the run can only go on with results of the client, and all of its tool.call events are told."""
+        """Whether the run can only go on with results of the client, whose tool.call events are told."""
         return self._tools.waits_for_client
 
     def reminders(self) -> list[ToolCallEvent]:
         """The tool.call events that are still to be answered, as they were, for a client that comes back."""
         return self._tools.reminders()
 
-    def take(self, row: LogRow, *, answer: AssistantMessage | None = None) -> Events:
-        """The events of the next row; none for another run's, and none once the response is over.
+    def take(self, row: LogRow, *, answer: AssistantMessage | None = None, offset: int = 0) -> Events:
+        """The events of the next row; none for another run's, and none but of its payment once the response is over.
 
         Args:
             row: whole.
             answer: with the row that ends the run, the stored answer: what the response says in the end, whatever its
                 deltas said. Without it, what the deltas said is the output.
+            offset: of a piece of a content block, see `Place`.
 
         Raises:
             InvalidInput: the row holds a preview.
         """
-        if row.run != self.run or self.is_over:
+        if row.run != self.run or (self.is_over and row.type != "payment.settled"):
             return []
         check_whole(row)
-        self._heads = RowHeads(self._session, self.response_id, row)
-        events: Events = []
-        if not self._begun:
+        self._heads = RowHeads(self._session, self.response_id, row, offset=offset)
+        events: Events = [*self._payments.take(self._heads, row)]
+        if self.is_over:
+            return events
+        if not self._begun and self._begins(row):
             self._begun = True
             events.append(ResponseCreated(**self._heads.next(), response_id=self.response_id))
+        if _ends_text(row):
+            events += self._told_text(self._output.end_text())
         return [*events, *self._read(row, answer)]
+
+    def _begins(self, row: LogRow) -> bool:
+        """Whether the response is created with this row."""
+        return not self._paid or row.source != "run" or row.type == "payment.held"
 
     def _read(self, row: LogRow, answer: AssistantMessage | None) -> Events:
         match row.source:
             case "upp":
-                return self._stream(StreamEvent.from_json({"type": row.type, **row.data}), *place_of(row.data))
+                event = StreamEvent.from_json({"type": row.type, **row.data})
+                if event.type is StreamEventType.TOOL_EXECUTION_END:
+                    return self._returned(event, row.data)
+                return self._stream(event, *place_of(row.data))
             case "own":
                 return self._told_by_strategy(row)
             case "uap":
@@ -147,14 +196,25 @@ class ResponseFlow:
             case StreamEventType.TOOL_EXECUTION_START:
                 return [*self._tools.began(self._heads, event.delta, message, index)]
             case StreamEventType.TOOL_EXECUTION_END:
-                return [*self._tools.ended(self._heads, event.delta)]
+                return self._returned(event, {})
             case StreamEventType.MESSAGE_STOP:
                 return self._message_ended(message)
             case _:
                 return []
 
+    def _returned(self, event: StreamEvent, data: JSONObject) -> Events:
+        """A tool has returned; its media is told with the result, and is output if it is to be shown."""
+        media = [stored_item(item) for item in media_facts(data.get(CONTENT_ITEMS))]
+        if data.get(PRESENTED) is True:
+            self._output.show(media)
+        return [*self._tools.ended(self._heads, event.delta, media)]
+
     def _text(self, message: str, text: str) -> Events:
-        self._output.say(message, text)
+        return [*self._told_text(self._output.say(message, text)), *self._transcript(message)]
+
+    def _told_text(self, text: str) -> Events:
+        if not text:
+            return []
         return [ResponseDelta(**self._heads.next(), response_id=self.response_id, delta=TextDelta(text=text))]
 
     def _media(self, message: str, event: StreamEvent) -> Events:
@@ -162,13 +222,23 @@ class ResponseFlow:
         if event.type is not StreamEventType.AUDIO_DELTA or not event.delta.data:
             return []
         audio = encode_base64(event.delta.data)
-        return [AudioDelta(**self._heads.next(), response_id=self.response_id, audio=audio)]
+        told = AudioDelta(**self._heads.next(), response_id=self.response_id, audio=audio)
+        return [told, *self._transcript(message)]
+
+    def _transcript(self, message: str) -> Events:
+        """What a message that has sound says in words, as far as that was not told: its text is the transcript."""
+        new = self._output.untranscribed(message)
+        return [TranscriptDelta(**self._heads.next(), response_id=self.response_id, transcript=new)] if new else []
 
     def _message_ended(self, message: str) -> Events:
         duration = self._output.audio_ms(message)
         if duration is None:
             return []
-        return [AudioDone(**self._heads.next(), response_id=self.response_id, duration_ms=duration)]
+        done = AudioDone(**self._heads.next(), response_id=self.response_id, duration_ms=duration)
+        rest, words = self._transcript(message), self._output.said(message)
+        if not words:
+            return [done]
+        return [done, *rest, TranscriptDone(**self._heads.next(), response_id=self.response_id, transcript=words)]
 
     def _think(self, text: str | None, *, is_delta: bool) -> Events:
         if not text or not self.thinking:
@@ -220,6 +290,8 @@ class ResponseFlow:
         return [Progress(**head, target="response", target_id=self.response_id, stage="restarted", message=text)]
 
     def _parked(self, reason: str, wait: JSONValue) -> Events:
+        if reason == "payment":
+            return []  # payment.required says so
         told = self._tools.parked(self._heads, wait) if isinstance(wait, str) else None
         if told is not None:
             return [*told]
@@ -228,6 +300,7 @@ class ResponseFlow:
 
     def _end(self, row: LogRow, answer: AssistantMessage | None) -> Events:
         self.is_over = True
+        self._payments.ended()
         events = self._last_words(answer) if answer is not None and row.type == RUN_TERMINAL[0] else []
         usage = TokenUsage.from_json(row.data.get("usage") or {})
         whole = usage_stats(usage, currency=self._currency)
@@ -239,13 +312,27 @@ class ResponseFlow:
 
     def _last_words(self, answer: AssistantMessage) -> Events:
         """The answer's text is the stored one; it is told as a delta if nothing of it was."""
-        text = "".join(block.text for block in answer.blocks() if isinstance(block, TextBlock))
+        text = pure("".join(block.text for block in answer.blocks() if isinstance(block, TextBlock)))
         said = self._output.said(answer.id)
         if not said and text and not self._output.text.endswith(text):
-            return self._text(answer.id, text)
+            return [*self._text(answer.id, text), *self._told_text(self._output.end_text())]
         if said and said != text:
             self._output.correct(answer.id, text)
         return []
+
+
+def _ends_text(row: LogRow) -> bool:
+    """Whether no text follows directly on what was said: what looked like the beginning of a URL was none."""
+    match row.source:
+        case "upp":
+            return row.type not in _TEXT
+        case "own":
+            told = row.data.get("upp")
+            return not (isinstance(told, dict) and told.get("type") in _TEXT)
+        case "run":
+            return row.type == "run.parked" or row.type in RUN_TERMINAL
+        case _:
+            return True
 
 
 def _step(row: LogRow) -> int | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from perdure.protocols.uamp_events.content_items import ContentItem, TextItem
 from perdure.protocols.uamp_events.server_events import (
     TERMINAL,
     ResponseCreated,
-    ResponseDelta,
-    TextDelta,
     ToolCallEvent,
 )
 from perdure.protocols.uamp_events.surrounding_events import (
@@ -30,7 +27,6 @@ class ResponseGate:
         self._ended: dict[str, None] = {}
         self._calls: dict[str, str] = {}
         self._answered: dict[str, None] = {}
-        self._texts: dict[str, list[str]] = {}
 
     @property
     def current(self) -> str | None:
@@ -71,14 +67,7 @@ class ResponseGate:
             return True
         if isinstance(event, TERMINAL):
             return self._end(response)
-        if isinstance(event, ResponseDelta) and isinstance(event.delta, TextDelta):
-            self._texts.setdefault(response, []).append(event.delta.text)
         return self._open.get(response, False)
-
-    def partial_output(self, response_id: str) -> list[ContentItem]:
-        """The text that was sent of an open response."""
-        text = "".join(self._texts.get(response_id, ()))
-        return [TextItem(text=text)] if text else []
 
     def answer(self, call_id: str) -> str | None:
         """The response that a tool.result goes to.
@@ -103,6 +92,16 @@ class ResponseGate:
         if len(self._calls) > _REMEMBERED:
             del self._calls[next(iter(self._calls))]
 
+    def knows(self, call_id: str) -> bool:
+        """Whether a call of this id was asked for."""
+        return call_id in self._calls
+
+    def recall(self, call_id: str, response: str, *, is_answered: bool) -> None:
+        """A call was asked for through another connection."""
+        self._calls[call_id] = response
+        if is_answered:
+            _remember(self._answered, call_id)
+
     def reopen(self, call_id: str) -> None:
         """The result could not be taken; the client may send it again."""
         self._answered.pop(call_id, None)
@@ -111,7 +110,6 @@ class ResponseGate:
         if response not in self._open:
             return False
         del self._open[response]
-        self._texts.pop(response, None)
         _remember(self._ended, response)
         return True
 

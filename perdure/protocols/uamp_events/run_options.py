@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from perdure.protocols.uamp_events.capabilities import Capabilities
+from perdure.protocols.uamp_events.capabilities import Capabilities, common_modalities, output_modalities
 from perdure.protocols.uamp_events.client_events import ResponseCreate
 from perdure.protocols.uamp_events.faults import Code, EventRefused
 from perdure.protocols.uamp_events.session_config import ResponseFormat, SessionConfig
@@ -16,7 +16,11 @@ PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "presence_penalt
 
 
 def run_options(
-    config: SessionConfig, asked: ResponseCreate, system: Sequence[str], server: Capabilities
+    config: SessionConfig,
+    asked: ResponseCreate,
+    system: Sequence[str],
+    server: Capabilities,
+    client: Capabilities | None = None,
 ) -> RunOptions:
     """The options of a response's run. Instructions stand below the agent's own.
 
@@ -25,27 +29,31 @@ def run_options(
         asked: what this response does otherwise.
         system: texts that extend the instructions.
         server: what the server can do.
+        client: what the client declared that it can take.
 
     Raises:
         EventRefused: an output modality that the server does not have.
     """
     override = asked.response
     modalities = override.modalities if override is not None else None
-    missing = [name for name in modalities or () if name not in server.modalities]
+    given = output_modalities(server)
+    missing = [name for name in modalities or () if name not in given]
     if missing:
         raise EventRefused(
             Code.UNSUPPORTED_MODALITY,
-            f"the agent cannot answer with {', '.join(missing)}; it has {', '.join(server.modalities)}",
-            details={"supported": [*server.modalities]},
+            f"the agent cannot answer with {', '.join(missing)}; it has {', '.join(given)}",
+            details={"supported": [*given]},
         )
     own = override.instructions if override is not None and override.instructions is not None else config.instructions
     texts = [text for text in (own, *system) if text]
     tools = override.tools if override is not None and override.tools is not None else config.tools
     wanted = asked.response_format or config.response_format
+    forms = common_modalities(modalities or config.modalities, server, client)
     return RunOptions(
         instructions="\n\n".join(texts) or None,
         params=_params(config, server),
         response_format=None if wanted is None else format_option(wanted),
+        modalities=forms if forms and forms != ["text"] else None,
         client_tools=[cast("dict[str, Any]", tool.declared()) for tool in tools or ()],
     )
 

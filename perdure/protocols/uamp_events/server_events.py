@@ -87,11 +87,12 @@ class ToolCallDelta(WireModel):
 
 
 class ToolOutcome(WireModel):
-    """What a tool of the server's returned: JSON text."""
+    """What a tool of the server's returned: JSON text, and media."""
 
     call_id: str
     result: str
     status: str
+    content_items: list[ContentItem] | None = None
 
 
 class ToolResultDelta(WireModel):

@@ -80,6 +80,7 @@ class SessionConfig(WireModel):
         instructions: they stand below the agent's own system prompt.
         extensions: by provider.
         id: of a session to resume; an addition.
+        last_event_id: with `id`, of the last event that the client has had; likewise.
     """
 
     modalities: list[str]
@@ -92,6 +93,7 @@ class SessionConfig(WireModel):
     response_format: ResponseFormat | None = None
     extensions: JSONObject | None = None
     id: str | None = None
+    last_event_id: str | None = None
 
 
 class SessionChange(WireModel):

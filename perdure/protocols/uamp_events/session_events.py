@@ -46,8 +46,6 @@ from perdure.protocols.uamp_events.live_session import LiveSession
 from perdure.protocols.uamp_events.log_row import Head
 from perdure.protocols.uamp_events.parsing import Parsed
 from perdure.protocols.uamp_events.run_options import run_options
-from perdure.protocols.uamp_events.server_events import ResponseCancelled
-from perdure.protocols.uamp_events.surrounding_events import ServerEvent
 from perdure.uap.ids import derive_id
 
 
@@ -89,23 +87,17 @@ class SessionEvents:
                 if event.session is not None:
                     session.change(event.session)
                 payment = event.payment_token or (event.session.payment_token if event.session else None)
-                return Reaction(commands=[RefreshTokens([session.id], event.token, payment, is_of_connection=False)])
+                return Reaction(
+                    commands=[RefreshTokens([session.id], event.event_id, event.token, payment, is_of_connection=False)]
+                )
             case SessionEnd():
-                return self.end(session, event.reason)
+                return self._end(session, event)
             case _:
                 return self._around(session, event)
 
-    def end(self, session: LiveSession, reason: str | None) -> Reaction:
-        """The session ends: first its responses, then it is told."""
-        responses = session.gate.open_responses
-        events: list[ServerEvent] = []
-        for response in responses:
-            partial = session.gate.partial_output(response)
-            cancelled = ResponseCancelled(**self._head(session.id), response_id=response, partial_output=partial)
-            if session.gate.admit(cancelled):
-                events.append(cancelled)
-        events.append(SessionEnd(**self._head(session.id), reason=reason))
-        return Reaction(events, [CloseSession(session.id, responses, reason)])
+    def _end(self, session: LiveSession, event: SessionEnd) -> Reaction:
+        session.is_ending = True
+        return Reaction(commands=[CloseSession(session.id, session.gate.open_responses, event.reason)])
 
     def _respond(self, session: LiveSession, event: ResponseCreate) -> Reaction:
         current = session.gate.current
@@ -116,7 +108,7 @@ class SessionEvents:
                 details={"response_id": current},
             )
         system = [*session.system, *session.inputs.system]
-        options = run_options(session.config, event, system, session.server)
+        options = run_options(session.config, event, system, session.server, session.client)
         given = session.inputs.drain()
         session.system = system
         response = f"resp_{derive_id('uamp', session.id, 'response', event.event_id)}"

@@ -27,9 +27,9 @@ def request_hash(messages: Sequence[WireMessage]) -> str:
 
 
 def signature_claims(
-    messages: Sequence[WireMessage],
     output: Sequence[ContentItem],
     *,
+    request: str,
     issuer: str,
     audience: str | None,
     issued_at: int,
@@ -38,8 +38,8 @@ def signature_claims(
     """The claims of the RS256 JWT of a response.done.
 
     Args:
-        messages: that were responded to.
         output: of the response.
+        request: the `request_hash` of what was responded to.
         issuer: the agent's id.
         audience: who asked; None if nobody knows.
         issued_at: seconds since the epoch.
@@ -48,7 +48,7 @@ def signature_claims(
     claims: JSONObject = {
         "iss": issuer,
         "response_hash": response_hash(output),
-        "request_hash": request_hash(messages),
+        "request_hash": request,
         "iat": issued_at,
         "exp": issued_at + LIFETIME_S,
         "jti": token_id,

@@ -178,6 +178,10 @@ ResponseEvent: TypeAlias = (
     | TranscriptDelta
     | TranscriptDone
     | UsageDelta
+    | PaymentRequired
+    | PaymentAccepted
+    | PaymentBalance
+    | PaymentError
 )
 ServerEvent: TypeAlias = (
     ResponseEvent
@@ -191,10 +195,6 @@ ServerEvent: TypeAlias = (
     | PresenceOffline
     | MessageCreated
     | MessageRead
-    | PaymentRequired
-    | PaymentAccepted
-    | PaymentBalance
-    | PaymentError
     | VoiceAccept
     | VoiceDecline
     | VoiceEnd

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
+from perdure.protocols.uamp_events.content_items import MediaItem
 from perdure.protocols.uamp_events.conversation import arguments_text
 from perdure.protocols.uamp_events.log_row import RowHeads
 from perdure.protocols.uamp_events.server_events import (
@@ -27,10 +28,10 @@ Told: TypeAlias = list[ResponseDelta | ToolCallDone | ToolCallEvent | Progress]
 class ToolEvents:
     """The calls of one response, and what is told of them."""
 
-    def __init__(self, response_id: str, client_tools: Collection[str]) -> None:
-        """Tell of calls in a response; the client runs the tools of these names."""
+    def __init__(self, response_id: str, client_tools: Collection[str], runs_alone: Callable[[str], bool]) -> None:
+        """Tell of calls in a response; see `ToolStory`."""
         self._response_id = response_id
-        self._story = ToolStory(client_tools)
+        self._story = ToolStory(client_tools, runs_alone)
         self._asked: dict[str, ToolCallEvent] = {}
 
     @property
@@ -39,8 +40,14 @@ class ToolEvents:
         return {call.id: str(call.wait) for call in self._story.open_calls()}
 
     @property
+    def asked(self) -> dict[str, bool]:
+        """By id, the calls that the client was asked to run, and whether there is a result."""
+        owed = self.open_waits
+        return {call: call not in owed for call in self._asked}
+
+    @property
     def waits_for_client(self) -> bool:
-        """Whether all calls are over or asked for, and at least one is asked for."""
+        """Whether the calls that run now are over or asked for, and at least one is asked for."""
         return self._story.waits_for_client()
 
     def reminders(self) -> list[ToolCallEvent]:
@@ -77,15 +84,16 @@ class ToolEvents:
         self._story.placed(message, index, call)
         return [] if call.is_clients else [self._progress(heads, call, "started")]
 
-    def ended(self, heads: RowHeads, delta: EventDelta) -> Told:
-        """A call has its result; the client knows its own."""
+    def ended(self, heads: RowHeads, delta: EventDelta, media: Sequence[MediaItem] = ()) -> Told:
+        """A call has its result, and perhaps media with it; the client knows its own."""
         call = self._story.call(delta.tool_call_id or "", delta.tool_name or "")
         call.is_over = True
         if call.is_clients:
             return []
         failed = bool(delta.is_error)
         text = ToolResult(call.id, delta.result, failed).text
-        outcome = ToolOutcome(call_id=call.id, result=text, status="error" if failed else "success")
+        status = "error" if failed else "success"
+        outcome = ToolOutcome(call_id=call.id, result=text, status=status, content_items=[*media] or None)
         done = ToolResultDelta(tool_result=outcome)
         return [
             ResponseDelta(**heads.next(), response_id=self._response_id, delta=done),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from perdure.protocols.uamp_events.content_items import CalledTool
 from perdure.uap.ids import wait_id
 from perdure.upp.json_value import JSONObject
+from perdure.upp.tool_batch import group_calls
 from perdure.upp.tool_call import ToolCall
 
 
@@ -39,9 +40,16 @@ class Call:
 class ToolStory:
     """All calls of a response."""
 
-    def __init__(self, client_tools: Collection[str]) -> None:
-        """Begin without calls; the client runs the tools of these names."""
+    def __init__(self, client_tools: Collection[str], runs_alone: Callable[[str], bool]) -> None:
+        """Begin without calls.
+
+        Args:
+            client_tools: names of the tools that the client runs.
+            runs_alone: whether calls of a tool of this name run alone: those behind it begin once it is over.
+        """
         self._client_tools = frozenset(client_tools)
+        self._runs_alone = runs_alone
+        self._placed: dict[str, dict[int, Call]] = {}
         self._calls: dict[str, Call] = {}
         self._current: dict[str, Call] = {}
         self._streams: dict[tuple[str, int], Call] = {}
@@ -71,6 +79,7 @@ class ToolStory:
 
     def placed(self, message: str, index: int, call: Call) -> None:
         """A call stands at this place of a message, which gives its wait's id."""
+        self._placed.setdefault(message, {})[index] = call
         self._waits[wait_id(message, index)] = call
 
     def waiting(self, wait: str) -> Call | None:
@@ -85,9 +94,20 @@ class ToolStory:
         return [call for call in self._calls.values() if call.is_clients and call.wait is not None and not call.is_over]
 
     def waits_for_client(self) -> bool:
-        """Whether nothing but results that the client owes is missing: all calls that began are over, or asked for."""
-        began = list(self._waits.values())
-        return bool(self.open_calls()) and all(call.is_over or call.wait is not None for call in began)
+        """Whether nothing goes on without results that the client owes: of the calls that run now all are over, or asked for."""
+        for message in self._placed:
+            for group in self._groups(message):
+                running = [call for call in group if not call.is_over]
+                if running:
+                    return all(call.is_clients and call.wait is not None for call in running)
+        return False
+
+    def _groups(self, message: str) -> list[list[Call]]:
+        """The calls of a message in groups that run one after another."""
+        calls = [call for _, call in sorted(self._placed[message].items())]
+        named = [ToolCall(str(place), call.name, {}) for place, call in enumerate(calls)]
+        groups = group_calls(named, lambda call: self._runs_alone(call.tool_name))
+        return [[calls[int(call.tool_call_id)] for call in group] for group in groups]
 
 
 def place_of(data: JSONObject) -> tuple[str, int]:

@@ -10,20 +10,23 @@ from perdure.errors import ServerUnavailable
 from perdure.runtime.checks import executions, servers
 from perdure.runtime.checks.check import Check, Scope, Tally
 from perdure.runtime.checks.orphans import DeletionCheck, PayloadCheck, find_orphans
-from perdure.runtime.checks.rows import ROW_CHECKS, PageCheck
+from perdure.runtime.checks.rows import ROW_CHECKS, PageCheck, find_stage_faults
+from perdure.runtime.checks.tasks import check_tasks
 from perdure.runtime.checks.threads import ThreadCheck
 from perdure.store.database import is_away
 from perdure.store.schema_drift import find_drift
 from perdure.store.session_pages import page_ids
+from perdure.store.stages.faults import page_stage_ids
 
 _PAGE = 200
 _DELETIONS = DeletionCheck()
 _OF_PAGES: tuple[PageCheck, ...] = (*ROW_CHECKS, ThreadCheck(), PayloadCheck())
 
 OF_SERVERS = ("drift", "indexes", "agents", "waits", "workers", "stuck")
-OF_EXECUTIONS = ("executions", "strays", "progress")
+OF_EXECUTIONS = ("executions", "strays", "progress", "tasks")
 ORPHANS = "orphans"
-NAMES = (*OF_SERVERS, _DELETIONS.name, ORPHANS, *(check.name for check in _OF_PAGES), *OF_EXECUTIONS)
+STAGE_ROWS = "stage_rows"
+NAMES = (*OF_SERVERS, _DELETIONS.name, ORPHANS, STAGE_ROWS, *(check.name for check in _OF_PAGES), *OF_EXECUTIONS)
 """The names of all checks, in their order."""
 
 
@@ -45,6 +48,8 @@ async def examine(scope: Scope, *, only: Collection[str] = NAMES, repair: bool =
         yield await surviving(lambda: _one(scope, _DELETIONS, repair=repair))
     if ORPHANS in only:
         yield await surviving(lambda: _orphans(scope, repair=repair))
+    if STAGE_ROWS in only:
+        yield await surviving(lambda: _stage_rows(scope, repair=repair))
     for check in await _of_pages(scope, [check for check in _OF_PAGES if check.name in only], repair=repair):
         yield check
     for name in OF_EXECUTIONS:
@@ -74,6 +79,8 @@ def _of_executions(scope: Scope, name: str, *, repair: bool) -> Callable[[], Awa
         return lambda: executions.check_progress(scope)
     if client is None:
         return None
+    if name == "tasks":
+        return lambda: check_tasks(scope, client, repair=repair)
     if name == "strays":
         return lambda: executions.check_strays(client, database, tenant, repair=repair)
     return lambda: executions.check_executions(client, database, tenant, repair=repair)
@@ -101,6 +108,15 @@ async def _orphans(scope: Scope, *, repair: bool) -> Check:
     tally = Tally(ORPHANS, "every row has its session", repair=repair)
     async for finding in find_orphans(scope):
         await tally.add(finding)
+    return tally.check()
+
+
+async def _stage_rows(scope: Scope, *, repair: bool) -> Check:
+    tally, after = Tally(STAGE_ROWS, "every stage session can be written to, and has its state", repair=repair), ""
+    while sessions := await page_stage_ids(scope.database, scope.tenant, after=after, limit=_PAGE):
+        for finding in await find_stage_faults(scope, sessions):
+            await tally.add(finding)
+        after = sessions[-1]
     return tally.check()
 
 

@@ -16,7 +16,6 @@ from perdure.runtime.shown import iso
 from perdure.runtime.temporal import RPC_TIMEOUT
 from perdure.store.database import Database
 from perdure.store.open_runs import GONE, OpenRun, page_open_runs
-from perdure.uap.session_key import SessionKey
 
 _PAGE = 200
 _OPEN = 'ExecutionStatus = "Running"'
@@ -94,14 +93,24 @@ async def _hindrance(client: Client | None, run: OpenRun) -> str:
         return "Temporal does not answer"
     if run.task_queue is None:
         return "no worker has registered its agent"
-    if not await is_served(client, run.task_queue):
-        return f"no worker serves task queue {run.task_queue}"
-    return await _in_hand(client, run.key)
+    return await in_hand(client, run.task_queue, run.key.workflow_id)
 
 
-async def _in_hand(client: Client, key: SessionKey) -> str:
+async def in_hand(client: Client, task_queue: str, workflow: str) -> str:
+    """What an execution is at that gets no further, in a phrase.
+
+    Args:
+        client: Temporal's.
+        task_queue: whose workers serve it.
+        workflow: its id.
+
+    Raises:
+        RPCError: Temporal does not answer.
+    """
+    if not await is_served(client, task_queue):
+        return f"no worker serves task queue {task_queue}"
     try:
-        found = await client.get_workflow_handle(key.workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
+        found = await client.get_workflow_handle(workflow).describe(rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise

@@ -12,6 +12,7 @@ from perdure.store.faults import GONE, MENDED, Fault, Found, find_faults, mend_f
 from perdure.store.head_faults import HEAD_FAULTS
 from perdure.store.log_gaps import Gap, fill_gaps, find_gaps, find_uneven
 from perdure.store.run_faults import RUN_FAULTS
+from perdure.store.stages.faults import STAGE_FAULTS
 from perdure.store.tree_faults import CHECKPOINT_FAULTS, TREE_FAULTS
 from perdure.uap.session_key import SessionKey
 
@@ -51,6 +52,12 @@ def _finding(database: Database, found: Found) -> Finding:
     can = found.fault.mend is not None or found.fault.settle is not None
     mend = partial(mend_fault, database, found) if can else None
     return Finding(found.what, found.remedy, found.key, mend)
+
+
+async def find_stage_faults(scope: Scope, sessions: Sequence[str]) -> list[Finding]:
+    """What rows alone show of damage of these stage sessions."""
+    found = await find_faults(scope.database, scope.tenant, sessions, STAGE_FAULTS)
+    return [_finding(scope.database, one) for one in found]
 
 
 class LogCheck:

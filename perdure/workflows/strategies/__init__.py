@@ -12,8 +12,9 @@ from perdure.uap.strategy import Strategy
 from perdure.workflows.strategies.loop import Loop
 from perdure.workflows.strategies.plan import Plan
 from perdure.workflows.strategies.react import React
+from perdure.workflows.strategies.staged import Staged
 
-STRATEGIES: dict[str, Callable[..., Strategy]] = {"loop": Loop, "react": React, "plan": Plan}
+STRATEGIES: dict[str, Callable[..., Strategy]] = {"loop": Loop, "react": React, "plan": Plan, "staged": Staged}
 """What builds each strategy from its options, by the name that frozen specs carry."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.uap.strategy import StrategyContext
+from perdure.uap.whole_number import check_whole_number
 from perdure.upp.errors import ErrorCode, Modality, UPPError
 from perdure.upp.turn import Turn
-from perdure.workflows.strategies.whole_number import check_whole_number
 
 
 class Loop:

@@ -14,13 +14,13 @@ from perdure.uap.plan_steps import PlanStatus, PlanStep, order_steps, replanned
 from perdure.uap.scaffold import PLAN
 from perdure.uap.state import ExecutionState
 from perdure.uap.strategy import Ask, Effects, StrategyContext
+from perdure.uap.whole_number import check_whole_number
 from perdure.upp.errors import UPPError
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
 from perdure.upp.turn import Turn
 from perdure.workflows.strategies import plan_prompts as prompts
 from perdure.workflows.strategies.loop import too_many_rounds
-from perdure.workflows.strategies.whole_number import check_whole_number
 
 MOST_REPLANS = 3
 MOST_ROUNDS = 10

@@ -8,8 +8,8 @@ from perdure.errors import InvalidInput
 from perdure.uap.observations import FORMATS, MARKDOWN
 from perdure.uap.scaffold import REASON
 from perdure.uap.strategy import Ask, StrategyContext
+from perdure.uap.whole_number import check_whole_number
 from perdure.upp.turn import Turn
-from perdure.workflows.strategies.whole_number import check_whole_number
 
 REASONING_PROMPT = "Think about what to do next. What is your reasoning?"
 ACT_PROMPT = (

@@ -18,7 +18,8 @@ from temporalio.converter import DefaultPayloadConverter
 from perdure.activities import contracts
 from perdure.activities.contracts import CallToolInput, Carried, GenerateResult, RecordResult, RunFrame, SessionInput
 from perdure.activities.convert import PerdurePayloadConverter, converter, data_converter
-from perdure.uap.spec import AgentSpec, Limits, StrategySpec, ToolSpec
+from perdure.uap.spec import AgentSpec, Limits, ModelSpec, PaidSpec, StrategySpec, ToolSpec
+from perdure.uap.stage_place import StagePlace
 from tests.unit.store.strategies import joined
 from tests.unit.upp.strategies import json_objects, json_values, texts
 
@@ -68,7 +69,8 @@ def contract(kind: type[Any]) -> st.SearchStrategy[Any]:
 
 def _nested(name: str) -> st.SearchStrategy[Any]:
     base = name.removesuffix(" | None")
-    kinds: dict[str, Any] = {kind.__name__: kind for kind in [*CONTRACTS, AgentSpec, ToolSpec, StrategySpec, Limits]}
+    inside = [AgentSpec, ToolSpec, StrategySpec, Limits, StagePlace, ModelSpec, PaidSpec]
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in [*CONTRACTS, *inside]}
     if base.startswith("list["):
         return st.lists(_nested(base[5:-1]), max_size=2)
     inner = st.deferred(lambda: contract(kinds[base]))

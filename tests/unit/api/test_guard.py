@@ -14,10 +14,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import Message
 
 from perdure.api import guard, problems
-from perdure.api.authentication import requires
 from perdure.api.bodies import BoundedBody, Bounds
 from perdure.api.principal import Principal, Scope
 from perdure.api.problems import Refused
+from perdure.api.rate_limit import rate_limit_of
+from perdure.api.requirement import OptionalRequirement, requires
 from perdure.config import Settings
 
 HERE = "http://127.0.0.1:8700"
@@ -32,11 +33,17 @@ class Doorman:
         self.asked = 0
 
     async def authenticate(self, connection: HTTPConnection) -> Principal:
+        found = await self.recognize(connection)
+        if found is None:
+            raise Refused(401, "unauthenticated", "who are you?", {"WWW-Authenticate": "Bearer"})
+        return found
+
+    async def recognize(self, connection: HTTPConnection) -> Principal | None:
         self.asked += 1
         name = connection.headers.get("x-name", "anonymous" if self.is_open else "")
-        if not name:
-            raise Refused(401, "unauthenticated", "who are you?", {"WWW-Authenticate": "Bearer"})
-        return Principal(name, "acme", frozenset({Scope.ADMIN if self.is_open else Scope.READ}))
+        if name == "nobody":
+            raise Refused(401, "unauthenticated", "that is no name", {"WWW-Authenticate": "Bearer"})
+        return Principal(name, "acme", frozenset({Scope.ADMIN if self.is_open else Scope.READ})) if name else None
 
 
 def guarded(*, is_open: bool = True, **settings: Any) -> FastAPI:
@@ -61,6 +68,10 @@ def guarded(*, is_open: bool = True, **settings: Any) -> FastAPI:
     def run(caller: Annotated[Principal, Depends(requires(Scope.RUN))]) -> str:
         return caller.name
 
+    @app.post("/door")
+    def door(caller: Annotated[Principal | None, Depends(OptionalRequirement(Scope.READ))]) -> str:
+        return "a stranger" if caller is None else caller.name
+
     @app.post("/api/raw")
     async def raw(request: Request) -> int:
         return len(await request.body())
@@ -72,7 +83,8 @@ def guarded(*, is_open: bool = True, **settings: Any) -> FastAPI:
             await connection.send_text(text)
 
     problems.install(app)
-    guard.install(app, Settings(max_request_bytes=LIMIT, **settings))
+    given = Settings(max_request_bytes=LIMIT, **settings)
+    guard.install(app, given, rate=rate_limit_of(given), open_to_strangers=frozenset({"/door"}))
     return app
 
 
@@ -279,3 +291,19 @@ async def test_a_socket_is_guarded_as_a_request_is() -> None:
     ]
     sent = await Socket(guarded(is_open=False)).run()
     assert sent[0]["status"] == 401
+
+
+async def test_a_door_for_strangers_knows_those_who_show_something() -> None:
+    """What is shown must be worth something; nothing is asked of who shows nothing, for the event will say who it is."""
+    app = guarded(is_open=False)
+    async with client(app) as http:
+        assert (await http.post("/door")).json() == "a stranger"
+        assert (await http.post("/door", headers={"X-Name": "robot"})).json() == "robot"
+        assert app.state.authenticator.asked == 2
+        check_problem(await http.post("/door", headers={"X-Name": "nobody"}), 401, "unauthenticated")
+
+
+async def test_strangers_of_one_address_share_a_rate() -> None:
+    async with client(guarded(is_open=False, requests_per_second=0.001, request_burst=2)) as http:
+        assert [(await http.post("/door")).status_code for _ in range(3)] == [200, 200, 429]
+        assert (await http.post("/door", headers={"X-Name": "robot"})).status_code == 200

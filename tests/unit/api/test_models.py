@@ -20,7 +20,7 @@ from perdure.uap.options import RunOptions
 from perdure.upp.json_value import dumps
 
 TEXT = st.text(st.characters(codec=None, exclude_categories=()))
-OURS = {"stream"}  # set by the library, not by a caller
+OURS = {"stream", "payment"}  # set by the library, not by a caller
 
 
 def test_every_option_of_a_run_can_be_sent() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from perdure.cli.dev import introduce
+from perdure.config import Settings, load_settings
 from perdure.embedded.dev import Development, Kept, watch
 from perdure.embedded.servers import Addresses, EmbeddedServers
 from perdure.errors import EmbeddedError
@@ -95,3 +97,18 @@ async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     assert said == ["the worker takes too long and is killed; its runs go on with the next one"]
     status = Path(f"/proc/{log.read_text()[:-1]}/status")
     await until(lambda: not status.exists() or bool(re.search(r"^State:\s+[ZX]", status.read_text(), re.MULTILINE)))
+
+
+def test_the_worker_knows_the_api_by_its_name_and_trusts_its_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would sign for another DID, and a tool that asks an agent of this folder would reach nobody."""
+    for name in ("PERDURE_UAMP_HOST", "PERDURE_UAMP_TRUST"):
+        monkeypatch.setenv(name, "")
+    settings = Settings(data_folder=tmp_path / ".perdure")
+    introduce(settings, 8712)
+    known = load_settings(data_folder=settings.data_folder)
+    assert known.uamp_host == "localhost:8712"
+    assert known.uamp_trust == tmp_path / ".perdure" / "certs" / "ca.pem"
+    introduce(known, 9000)
+    assert load_settings(data_folder=settings.data_folder) == known

@@ -7,20 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.cli.sessions import cursor, read_cursor
+from perdure.cli.sessions import cursor_of, read_cursor
 from perdure.errors import InvalidInput
-from perdure.store.sessions import SessionRow
-from perdure.uap.session_key import SessionKey
 
 
 def test_a_cursor_is_read_back_to_the_microsecond() -> None:
     at, session = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC), str(uuid.uuid4())
-    row = SessionRow(
-        key=SessionKey("t", session), agent="a", agent_id="i", status="idle", title=None, metadata={},
-        current_node=None, runs=0, steps=0, usage={}, created_at=at, updated_at=at, active_run=None, paused=False,
-        last_seq=0, late_results=0,
-    )  # fmt: skip
-    assert read_cursor(cursor(row)) == (at, session)
+    assert read_cursor(cursor_of(at, session)) == (at, session)
 
 
 @pytest.mark.parametrize(

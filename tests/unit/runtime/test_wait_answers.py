@@ -13,6 +13,7 @@ RIGHT: list[tuple[str, JSONObject]] = [
     ("approval", {"decision": "reject", "reason": "no"}),
     ("approval", {"decision": "answer", "result": None, "isError": True}),
     ("client_tool", {"result": [1]}),
+    ("remote", {"result": "four", "isError": False}),
     ("outcome", {"outcome": "happened", "result": 1}),
     ("outcome", {"outcome": "stop"}),
 ]
@@ -23,6 +24,7 @@ WRONG: list[tuple[str, JSONObject]] = [
     ("approval", {"decision": "reject", "reason": 1}),
     ("client_tool", {"isError": True}),
     ("client_tool", {"result": 1, "decision": "approve"}),
+    ("remote", {"outcome": "happened"}),
     ("outcome", {"outcome": "ended"}),
     ("outcome", {"outcome": "happened", "isError": 1}),
 ]

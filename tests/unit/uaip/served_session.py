@@ -12,12 +12,12 @@ from perdure.protocols.uaip.request import RequestRefused, read_action, read_tar
 from perdure.uaip import State, TaskContext, Workflow
 from perdure.uaip.action import Action
 from perdure.uaip.bound_task import FunctionTask
-from perdure.uaip.decision import Held, Known, Move, RunTask, Settling, TakeInput
+from perdure.uaip.decision import Held, Known, RunTask, Settling
 from perdure.uaip.definition import WorkflowDefinition
 from perdure.uaip.machine import commit, decide
 from perdure.uaip.refusal import session_not_found, workflow_not_found
 from perdure.uaip.session import StageSession, begin, expire
-from perdure.uaip.state import StateDiff
+from perdure.uaip.settled_diff import settled_diff
 from perdure.uaip.task_outcome import TaskRun
 from perdure.uaip.task_run import run_function
 from perdure.upp.json_value import JSONObject
@@ -83,13 +83,7 @@ class ServedSession:
 
     def _do(self, ordinal: int, action: Action, decision: Settling) -> None:
         run = self._run(ordinal, action, decision) if isinstance(decision, RunTask) else None
-        diff = StateDiff(self.session.version)
-        if run is not None and run.outcome.change is not None:
-            diff = run.diff
-        elif isinstance(decision, Move):
-            diff = StateDiff(self.session.version, {}, decision.change.deleted)
-        elif isinstance(decision, TakeInput):
-            diff = StateDiff(self.session.version, action.updates)
+        diff = settled_diff(self.session, action, decision, run)
         head, outcome = action.head(ordinal, self.now_ms), None if run is None else run.outcome
         self.session = commit(self.definition, self.session, head, decision, outcome, at_ms=self.now_ms)
         self.values = diff.apply(self.values)

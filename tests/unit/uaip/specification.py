@@ -52,7 +52,9 @@ class Specification:
         if set(args) != ({"key"} if task == "drop" else {"key", "value"}) or not isinstance(args["key"], str):
             return 422, f"Invalid arguments for task '{task}'"
         if task == "drop":
-            return 200, self.state.pop(args["key"], None) is not None
+            there = args["key"] in self.state  # with null, too
+            self.state.pop(args["key"], None)
+            return 200, there
         if task == "fail" or args["key"] == "events":
             return 200, "Error"
         self.state[args["key"]] = args["value"]
@@ -82,3 +84,13 @@ class Specification:
 
     def handshake(self, body: dict[str, Any]) -> tuple[int, Any]:
         return 200, "greeted"
+
+
+def told(body: dict[str, Any], expected: Any) -> Any:
+    """What a reply's body says, in the words of `Specification.execute`; of an error as much as is expected."""
+    if "detail" in body:
+        return body["detail"][: len(expected)] if isinstance(expected, str) else body["detail"]
+    if body["status"] == "error":
+        return "Error"
+    words = {"stage_transition": "moved", "state_input": "updated", "terminate_session": "terminated"}
+    return body["result"] if body["action"] == "method_call" else words.get(body["action"], "greeted")

@@ -23,7 +23,7 @@ from perdure.uaip.session import StageSession, pause, resume
 from perdure.upp.json_value import JSONValue
 from tests.scale import scaled
 from tests.unit.uaip.served_session import ServedSession
-from tests.unit.uaip.specification import KINDS, Specification
+from tests.unit.uaip.specification import KINDS, Specification, told
 from tests.unit.uaip.stage_store import DAY_MS, SESSION
 
 KEYS = ("a", "a.b", "cart.items", "user.email")
@@ -95,19 +95,10 @@ class Sessions(RuleBasedStateMachine):
             return
         assert not self.specified.paused or "status" not in reply.body, "what is an action waits"
         status, outcome = self.specified.execute(header, body, "random")
-        assert (reply.status, self.outcome(reply.body, outcome)) == (status, outcome)
+        assert (reply.status, told(reply.body, outcome)) == (status, outcome)
         if "tools" in reply.body and not self.specified.ended and reply.body["status"] != "input_required":
             tools: Any = reply.body["tools"]
             assert [tool["name"] for tool in tools] == self.specified.tools()
-
-    def outcome(self, body: Any, expected: Any) -> Any:
-        """What the body says, in the specification's words."""
-        if "detail" in body:
-            return body["detail"][: len(expected)]
-        if body["status"] == "error":
-            return "Error"
-        words = {"stage_transition": "moved", "state_input": "updated", "terminate_session": "terminated"}
-        return body["result"] if body["action"] == "method_call" else words.get(body["action"], "greeted")
 
     @rule(task=st.sampled_from([*TASKS, "nope"]), key=ANY_KEY, value=VALUES)
     def call(self, task: str, key: str, value: Any) -> None:
@@ -174,7 +165,7 @@ class Sessions(RuleBasedStateMachine):
         for ordinal, body in enumerate(self.held, first):
             status, outcome = self.specified.execute(SESSION, body, "random")
             reply = self.served.replies[ordinal]
-            assert (reply.status, self.outcome(reply.body, outcome)) == (status, outcome)
+            assert (reply.status, told(reply.body, outcome)) == (status, outcome)
         self.held = []
 
     @rule()

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from perdure.errors import InvalidInput, UnknownAgent
-from perdure.uap.agent import agent
+from perdure.uaip import Workflow, stage, task, workflow
+from perdure.uaip.bound_task import AgentTask
+from perdure.uap.agent import Agent, agent
 from perdure.uap.app import App
 from perdure.uap.middleware import Middleware
 from perdure.upp.providers.scripted import scripted
 
 MODEL = scripted(["hello"])
+
+
+def crew(one: Agent, other: Agent) -> Workflow:
+    """A workflow whose tasks are runs of two agents."""
+
+    @stage
+    class Office:
+        @task(agent=one)
+        def first(self, task: str) -> str:
+            """Ask the one."""
+            raise AssertionError("never called")
+
+        @task(agent=other)
+        def second(self, task: str) -> str:
+            """Ask the other."""
+            raise AssertionError("never called")
+
+    @workflow
+    class Crew:
+        office = Office
+
+    return Crew
 
 
 def test_agents_are_found_by_name_in_the_order_given() -> None:
@@ -76,3 +102,39 @@ def test_a_sub_agent_without_a_name_that_stays_is_refused(level: int) -> None:
     with pytest.raises(InvalidInput, match=r"has no name, so after a restart .* to_tool\(name=\.\.\.\)"):
         App([agent(name="top", model=MODEL, tools=[nameless if level == 1 else named])])
     assert App([agent(name="top", model=MODEL, tools=[nameless.to_tool(name="x")])]).serves("top/x")
+
+
+def test_the_agents_that_are_tasks_of_a_workflow_are_served() -> None:
+    """By their names; one that is also given for itself is served once."""
+    coder, tester = (agent(name=name, model=MODEL) for name in ("coder", "tester"))
+    app = App([coder], workflows=[crew(coder, tester)])
+    assert [item.name for item in app] == ["coder", "tester"]
+    assert [item.name for item in app.workflows] == ["crew"]
+    assert isinstance(app.task("crew", "office", "first"), AgentTask)
+    assert [app.task(*names) for names in (("x", "office", "first"), ("crew", "x", "first"), ("crew", "office", "x"))] == [
+        None, None, None,
+    ]  # fmt: skip
+
+
+def test_an_app_may_have_workflows_only() -> None:
+    served = crew(agent(name="a", model=MODEL), agent(name="b", model=MODEL))
+    assert len(App(workflows=[served]).workflows) == 1
+    with pytest.raises(InvalidInput, match="two workflows are named 'crew'"):
+        App(workflows=[served, crew(agent(name="c", model=MODEL), agent(name="d", model=MODEL))])
+
+
+def test_an_agent_of_a_task_needs_a_name_of_its_own() -> None:
+    """Its sessions could not be found again, or would be another one's."""
+    named = agent(name="a", model=MODEL)
+    with pytest.raises(InvalidInput, match="needs a name"):
+        App(workflows=[crew(named, agent(model=MODEL))])
+    with pytest.raises(InvalidInput, match="two agents are named 'a'"):
+        App([agent(name="a", model=MODEL)], workflows=[crew(named, named)])
+
+
+def test_a_class_without_its_decorator_is_no_workflow() -> None:
+    class Bare:
+        pass
+
+    with pytest.raises(InvalidInput, match="put @workflow above its class"):
+        App(workflows=cast("list[Workflow]", [Bare]))

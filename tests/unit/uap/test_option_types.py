@@ -9,7 +9,7 @@ from dataclasses import fields
 import pytest
 
 from perdure import agent, session
-from perdure.execution import loop, plan, react
+from perdure.execution import loop, plan, react, staged
 from perdure.middleware import logging
 from perdure.types import (
     Agent,
@@ -21,6 +21,7 @@ from perdure.types import (
     SessionOptions,
     ToToolOptions,
 )
+from perdure.uap.option_types import StagedOptions
 
 TAKEN_BY: list[tuple[type, Callable[..., object]]] = [
     (AgentOptions, agent),
@@ -28,6 +29,7 @@ TAKEN_BY: list[tuple[type, Callable[..., object]]] = [
     (LoopOptions, loop),
     (ReactOptions, react),
     (PlanOptions, plan),
+    (StagedOptions, staged),
     (LoggingOptions, logging),
 ]
 

@@ -13,7 +13,7 @@ from perdure.uap.options import RunOptions
 from perdure.uap.request import build_request
 from perdure.upp.errors import UPPError
 from perdure.upp.function_tool import tool
-from perdure.upp.messages import UserMessage
+from perdure.upp.messages import AssistantMessage, UserMessage
 from perdure.upp.provider import ModelReference
 from perdure.upp.provider_config import ProviderConfig
 from perdure.upp.providers import google
@@ -44,6 +44,16 @@ def test_instructions_come_below_the_agents_own(system: str | None, instructions
     """Never in its place; nothing said is nothing sent."""
     options = RunOptions(instructions=instructions)
     assert build_request(agent(model=MODEL, system=system), options, HELLO).system == sent
+
+
+def test_an_input_without_content_is_not_sent() -> None:
+    """A run may be asked for where nobody says anything, as behind a client's results; alone it is sent."""
+    nothing, made = UserMessage([]), agent(model=MODEL)
+    answer = AssistantMessage("hi")
+    assert build_request(made, RunOptions(), [*HELLO, answer, nothing]).messages == [*HELLO, answer]
+    assert build_request(made, RunOptions(), [nothing]).messages == [nothing]
+    empty = UserMessage("")
+    assert build_request(made, RunOptions(), [*HELLO, empty]).messages == [*HELLO, empty]
 
 
 def test_params_are_merged_over_the_agents() -> None:

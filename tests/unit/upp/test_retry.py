@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import InvalidInput
+from perdure.upp.chance import CHANCE
 from perdure.upp.errors import RETRYABLE_CODES, ErrorCode, UPPError
 from perdure.upp.retry import (
     ExponentialBackoff,
@@ -48,12 +48,12 @@ def test_exponential_waits_stop_growing_at_the_longest() -> None:
 def test_jitter_takes_from_half_to_one_and_a_half_of_a_wait(
     drawn: float, wait: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random, "random", lambda: drawn)
+    monkeypatch.setattr(CHANCE, "random", lambda: drawn)
     assert waits(ExponentialBackoff(base_delay=ms(1000)), 1) == [ms(wait)]
 
 
 def test_jitter_comes_after_the_longest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random, "random", lambda: 0.9)
+    monkeypatch.setattr(CHANCE, "random", lambda: 0.9)
     assert waits(ExponentialBackoff(3, ms(1000), ms(1500)), 2) == [ms(1400), ms(2100)]
 
 

@@ -9,10 +9,13 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types import Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from perdure.protocols.openai_chat.chat_flow import ChatFlow
-from perdure.protocols.openai_chat.completion import CompletionHead, models_body
+from perdure.protocols.openai_chat.call_ids import call_id_of
+from perdure.protocols.openai_chat.chat_flow import ChatFlow, finish_reason
+from perdure.protocols.openai_chat.completion import CompletionHead, model_body
 from perdure.protocols.openai_chat.faults import ChatFault
 from perdure.protocols.uamp_events.response_flow import ResponseFlow
+from perdure.protocols.uamp_events.server_events import ResponseDone
+from perdure.uap.ids import wait_id
 from perdure.upp.json_value import JSONObject
 from tests.unit.protocols.uamp_events.logged_run import LoggedRun, Row
 
@@ -24,15 +27,18 @@ OSLO = ("c2", "search", '{"city":"Oslo"}')
 class Told:
     """Rows of a run, told as chunks."""
 
-    def __init__(self, rows: list[Row], *client_tools: str) -> None:
+    def __init__(self, rows: list[Row], *client_tools: str, streams: bool = True) -> None:
         self.response = ResponseFlow("resp_1", "run-1", "s", client_tools=client_tools)
-        self.flow = ChatFlow(HEAD)
+        self.flow = ChatFlow(HEAD, streams=streams)
         self.chunks: list[JSONObject] = []
         for row in rows:
-            for event in self.response.take(row):
-                self.chunks += self.flow.take(event)
+            events = self.response.take(row)
+            self.chunks += self.flow.take(events, self.response.text)
             if self.response.waits_for_client:
-                self.chunks += self.flow.leave_to_client()
+                self.chunks += self.flow.leave_to_client(self.response.reminders(), self.response.open_calls)
+            for event in events:
+                if isinstance(event, ResponseDone) and event.response.usage is not None:
+                    self.flow.usage = event.response.usage
 
     def read_chunks(self) -> list[ChatCompletionChunk]:
         """The chunks, as the package reads and checks them."""
@@ -74,7 +80,7 @@ def test_s1_s2_s4_chunks() -> None:
 
 
 def test_usage_is_told_in_a_chunk_of_its_own() -> None:
-    chunk = ChatCompletionChunk.model_validate(spoken().flow.usage())
+    chunk = ChatCompletionChunk.model_validate(spoken().flow.usage_chunk())
     assert chunk.choices == []
     assert chunk.usage is not None
     assert chunk.usage.total_tokens == 37
@@ -90,8 +96,8 @@ def test_t1_t3_t8_calls_of_the_clients_end_the_completion() -> None:
     (choice,) = completion.choices
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
     calls = choice.message.tool_calls or []
-    told = {(call.id, call.function.name, call.function.arguments) for call in calls if call.type == "function"}
-    assert told == {TOKYO, OSLO}
+    told = [(call.id, call.function.name, call.function.arguments) for call in calls if call.type == "function"]
+    assert told == [(call_id_of(wait_id("m1", place)), *call[1:]) for place, call in enumerate((TOKYO, OSLO))]
 
 
 def test_s3_t4_parallel_calls_have_their_own_index() -> None:
@@ -113,7 +119,7 @@ def test_the_completion_waits_for_the_servers_own_tools() -> None:
     assert not Told(mixed, "ask").flow.is_over
     over = Told([*mixed, log.returns("c1", "22")], "ask")
     assert over.flow.is_over
-    assert [call.id for call in over.read().choices[0].message.tool_calls or ()] == ["c2"]
+    assert [call.id for call in over.read().choices[0].message.tool_calls or ()] == [call_id_of(wait_id("m1", 1))]
 
 
 def test_t5_without_calls_there_is_no_list_of_them() -> None:
@@ -125,7 +131,7 @@ def test_t5_without_calls_there_is_no_list_of_them() -> None:
 def test_the_packages_own_stream_state_reads_the_chunks(make: Any) -> None:
     told: Told = make()
     state: Any = ChatCompletionStreamState(input_tools=[])
-    for chunk in [*told.read_chunks(), ChatCompletionChunk.model_validate(told.flow.usage())]:
+    for chunk in [*told.read_chunks(), ChatCompletionChunk.model_validate(told.flow.usage_chunk())]:
         state.handle_chunk(chunk)
     whole, choice = state.get_final_completion(), told.read().choices[0]
     assert (whole.choices[0].message.content or None) == choice.message.content
@@ -154,7 +160,32 @@ def test_a_failed_run_is_an_error_in_openais_form() -> None:
     )
 
 
-def test_agents_are_models() -> None:
-    body: Any = models_body(["a", "b"], created=1)
-    assert body["object"] == "list"
-    assert [Model.model_validate(model).id for model in body["data"]] == ["a", "b"]
+def test_an_agent_is_a_model() -> None:
+    assert Model.model_validate(model_body("a", created=1)).id == "a"
+
+
+def restarted(text: str, *, streams: bool) -> Told:
+    log = LoggedRun()
+    begun_anew = log.of_run("message.reset", message="m1", attempt=2)
+    return Told([*log.says("The wea"), begun_anew, *log.says(*text, message="m1"), log.completed()], streams=streams)
+
+
+def test_an_answer_that_begins_anew_and_says_the_same_is_told_once() -> None:
+    chunks = restarted("The weather is fine", streams=True).read_chunks()
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "The weather is fine"
+
+
+@pytest.mark.parametrize("text", ["It rains", "The"])
+def test_what_was_told_and_does_not_count_any_more_ends_a_stream(text: str) -> None:
+    with pytest.raises(ChatFault, match="Idempotency-Key") as caught:
+        restarted(text, streams=True)
+    assert (caught.value.status, caught.value.code) == (500, "answer_restarted")
+    assert restarted(text, streams=False).read().choices[0].message.content == text
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [("end_turn", "stop"), ("max_tokens", "length"), ("content_filter", "content_filter"), ("other", "stop")],
+)
+def test_why_the_model_stopped(stop: str, reason: str) -> None:
+    assert finish_reason(stop) == reason

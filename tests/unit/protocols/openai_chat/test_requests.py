@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import InvalidInput, QueueFull, ServerUnavailable, UnknownAgent
+from perdure.protocols.openai_chat.call_ids import call_id_of, wait_of
 from perdure.protocols.openai_chat.conversation import ChatTurn, chat_options, chat_turn, wire_messages
-from perdure.protocols.openai_chat.faults import ChatFault, fault_of, response_fault
+from perdure.protocols.openai_chat.faults import ChatFault, response_fault
+from perdure.protocols.openai_chat.model_params import ModelKind
 from perdure.protocols.openai_chat.request import ChatRequest, read_chat_request
 from perdure.protocols.uamp_events.conversation import Clock
+from perdure.uap.ids import derive_id, new_id
 from perdure.uap.options import RunOptions
 from perdure.upp.content import AudioBlock, DocumentBlock, ImageBlock, TextBlock
-from perdure.upp.errors import ErrorCode, UPPError
 from perdure.upp.media_source import Base64Source, UrlSource
 from perdure.upp.messages import AssistantMessage, ToolResultMessage, UserMessage
 from tests.unit.protocols.uamp_events.client_line import uuids
@@ -38,11 +39,15 @@ def read(**members: Any) -> ChatRequest:
 
 def turn(messages: list[dict[str, Any]]) -> ChatTurn:
     clock = Clock(uuids(), datetime(2026, 1, 1, tzinfo=UTC))
-    return chat_turn(wire_messages(read(messages=messages), clock), clock)
+    return chat_turn(wire_messages(read(messages=messages), content_id), clock)
 
 
-def options(**members: Any) -> RunOptions:
-    return chat_options(read(**members), ChatTurn())
+def content_id(media: str) -> str:
+    return derive_id("test", media)
+
+
+def options(kind: ModelKind | None = None, **members: Any) -> RunOptions:
+    return chat_options(read(**members), ChatTurn(), kind or ModelKind())
 
 
 def fault(body: bytes) -> ChatFault:
@@ -62,7 +67,7 @@ def test_b1_a_request_needs_a_model_and_messages_only() -> None:
 def test_b2_system_and_developer_messages_are_instructions() -> None:
     found = turn([{"role": "system", "content": "A"}, {"role": "developer", "content": "B"}, *HI])
     assert found.instructions == "A\n\nB"
-    assert chat_options(read(), found).instructions == "A\n\nB"
+    assert chat_options(read(), found, ModelKind()).instructions == "A\n\nB"
 
 
 def test_b3_what_stands_before_is_history() -> None:
@@ -158,7 +163,7 @@ def test_a_choice_of_no_tool_is_refused(choice: Any) -> None:
 
 def test_parameters_of_the_model() -> None:
     found = options(temperature=0, max_tokens=5, max_completion_tokens=7, stop="x", seed=1, user="u")
-    assert found.params == {"temperature": 0, "max_tokens": 7, "stop": ["x"], "seed": 1}
+    assert found.params == {"temperature": 0, "max_completion_tokens": 7, "stop": ["x"], "seed": 1}
     assert options(parallel_tool_calls=False, tools=[TOOL]).params == {"parallel_tool_calls": False}
 
 
@@ -209,24 +214,68 @@ def test_a_part_that_cannot_be_used_is_refused(part: dict[str, Any]) -> None:
     assert caught.value.status == 400
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (UnknownAgent("no agent x"), 404, "model_not_found"),
-        (InvalidInput("bad"), 400, "invalid_value"),
-        (QueueFull("full"), 429, "rate_limit_exceeded"),
-        (ServerUnavailable("away"), 503, "server_unavailable"),
-        (UPPError("long", ErrorCode.CONTEXT_LENGTH_EXCEEDED), 400, "context_length_exceeded"),
-        (RuntimeError("secret detail"), 500, "internal_error"),
-    ],
-)
-def test_errors_of_ours_in_openais_form(error: Exception, status: int, code: str) -> None:
-    told = fault_of(error)
-    assert (told.status, told.code) == (status, code)
-    assert "secret" not in str(told)
-
-
 def test_errors_of_responses_in_openais_form() -> None:
     assert response_fault("rate_limit_exceeded", "x").status == 429
     assert response_fault("payment_timeout", "x").status == 402
     assert response_fault("generation_error", "x").status == 500
+
+
+def test_t7_at_the_end_every_call_has_its_result() -> None:
+    asked: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": CALLS}
+    one = {"role": "tool", "tool_call_id": "c1", "content": "22"}
+    with pytest.raises(ChatFault, match="'c2'") as caught:
+        turn([*HI, asked, one])
+    assert (caught.value.status, caught.value.code) == (400, "invalid_tool_call_id")
+    assert turn([*HI, asked, one, *HI]).user is not None
+
+
+@pytest.mark.parametrize("end", ["", "-2", "-99"])
+def test_a_calls_id_names_its_wait(end: str) -> None:
+    wait = new_id() + end
+    ident = call_id_of(wait)
+    assert len(ident) <= 40
+    assert wait_of(ident) == wait
+
+
+@pytest.mark.parametrize(
+    "ident", ["", "call_1", "call_scripted_0_0", "call_" + "g" * 32, "call_" + "a" * 32 + "_0", "x"]
+)
+def test_other_ids_name_none(ident: str) -> None:
+    assert wait_of(ident) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        (ModelKind("openai", "completions"), {"max_completion_tokens": 9, "stop": ["a"], "reasoning_effort": "low"}),
+        (ModelKind("acme"), {"max_completion_tokens": 9, "stop": ["a"], "reasoning_effort": "low"}),
+        (ModelKind("ollama"), {"num_predict": 9, "stop": ["a"], "think": "low"}),
+    ],
+)
+def test_settings_are_told_in_the_models_words(kind: ModelKind, params: dict[str, Any]) -> None:
+    assert options(kind, max_completion_tokens=9, stop="a", reasoning_effort="low").params == params
+
+
+def test_settings_of_each_vendor() -> None:
+    google = options(ModelKind("google"), max_tokens=9, stop=["a"], top_p=0.5).params
+    assert google == {"maxOutputTokens": 9, "stopSequences": ["a"], "topP": 0.5}
+    anthropic = options(ModelKind("anthropic"), tools=[TOOL], parallel_tool_calls=False, max_tokens=9).params
+    assert anthropic == {"max_tokens": 9, "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
+    responses = options(ModelKind("openai", "responses"), max_tokens=9, reasoning_effort="low").params
+    assert responses == {"max_output_tokens": 9, "reasoning": {"effort": "low"}}
+    assert options(ModelKind("google"), tools=[TOOL], parallel_tool_calls=True).params == {}
+
+
+@pytest.mark.parametrize(
+    ("provider", "members"),
+    [
+        ("anthropic", {"seed": 1}),
+        ("google", {"tools": [TOOL], "parallel_tool_calls": False}),
+        ("openai", {"stop": "a"}),
+    ],
+)
+def test_what_the_model_does_not_have_is_refused(provider: str, members: dict[str, Any]) -> None:
+    with pytest.raises(ChatFault, match=provider) as caught:
+        options(ModelKind(provider), **members)
+    assert (caught.value.status, caught.value.code) == (400, "unsupported_parameter")
+    assert caught.value.param in members

@@ -155,3 +155,24 @@ def test_a_fork_beyond_the_parents_messages_is_refused() -> None:
     far = branch.model_copy(update={"metadata": metadata})
     with pytest.raises(InvalidInput, match="fork_index 99"):
         tree_from_threads([root, far], {ROOT: FRED, BRANCH: FRED})
+
+
+def test_ids_that_a_vendor_uses_again_have_each_their_own_usage() -> None:
+    """Under the keys of their rows what is known of two answers of one id is kept apart."""
+    said = {"row-1": Said(usage=TokenUsage(1, 1, 2)), "row-2": Said(usage=TokenUsage(2, 2, 4))}
+    messages = [AssistantMessage("one", id="again"), AssistantMessage("two", id="again")]
+    noted = [Noted("row-2", "system.config_update", {"changes": {}})]
+    telling = Telling(AGENTS, said, noted, joins=False)
+    actions = [
+        action.to_json()
+        for action in actions_from_upp(messages, telling=telling, not_before=START, keys=["row-1", "row-2"])
+    ]
+    assert [action["action_type"] for action in actions] == [
+        "assistant_message",
+        "system.config_update",
+        "assistant_message",
+    ]
+    assert [action["usage"] for action in actions if "usage" in action] == [
+        {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+        {"input_tokens": 2, "output_tokens": 2, "total_tokens": 4},
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from perdure.protocols.uamp_events.capabilities import Capabilities
-from perdure.protocols.uamp_events.commands import Command, OpenSession, Reaction, StartResponse
+from perdure.protocols.uamp_events.commands import ApplyEvent, Command, OpenSession, Reaction, StartResponse
 from perdure.protocols.uamp_events.connection import Connection
 from perdure.protocols.uamp_events.surrounding_events import ServerEvent
 from perdure.uap.ids import derive_id
@@ -43,10 +43,20 @@ class ClientLine:
         return self.keep(self.connection.receive(frame))
 
     def keep(self, reaction: Reaction) -> Reaction:
-        """Keep what follows from something."""
+        """Keep what follows from something; events of open sessions are applied at once."""
+        reaction = self._applied(reaction)
         self.told.extend(shown(event) for event in reaction.events)
         self.commands.extend(reaction.commands)
         return reaction
+
+    def _applied(self, reaction: Reaction) -> Reaction:
+        done = Reaction(list(reaction.events))
+        for command in reaction.commands:
+            if isinstance(command, ApplyEvent):
+                done = done.and_then(self._applied(self.connection.apply(command.session_id, command.event)))
+            else:
+                done.commands.append(command)
+        return done
 
     def open(self, **members: Any) -> str:
         """Open a session; returns its id."""

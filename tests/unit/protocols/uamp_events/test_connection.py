@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from perdure.protocols.uamp_events.capabilities import Capabilities, common_modalities
+from perdure.protocols.uamp_events.capabilities import Capabilities, ImageCapabilities, common_modalities
+from perdure.protocols.uamp_events.client_events import SessionEnd
 from perdure.protocols.uamp_events.commands import (
     AnswerCall,
     CancelResponse,
@@ -184,11 +185,14 @@ def test_21_22_the_end_of_a_session_ends_its_response_and_nothing_else() -> None
     line.told.clear()
     closing = only(line.send("session.end", session_id=first, reason="user_left"), CloseSession)
     assert (closing.session_id, closing.responses, closing.reason) == (first, [response], "user_left")
-    assert line.types() == ["response.cancelled", "session.end"]
-    assert line.told[0]["partial_output"] == [{"type": "text", "text": "so x"}]
+    assert line.types() == []
     only(line.send("session.end", session_id=first), Ignored)
     line.send("input.text", session_id=first, text="hi")
     assert (line.last["type"], line.last["error"]["code"]) == ("session.error", "session_not_found")
+    cancelled = ResponseCancelled(**line.connection.head(first), response_id=response)
+    end = SessionEnd(**line.connection.head(first), reason="user_left")
+    assert line.admit(first, cancelled, end, end) == ["response.cancelled", "session.end"]
+    only(line.send("session.end", session_id=first), Ignored)
     assert line.admit(first, delta(line, first, response)) == []
     line.send("input.text", session_id=second, text="hi")
     line.respond(session_id=second)
@@ -197,8 +201,9 @@ def test_21_22_the_end_of_a_session_ends_its_response_and_nothing_else() -> None
 def test_23_the_server_ends_a_session() -> None:
     line = ClientLine()
     session = line.open()
-    line.keep(line.connection.end(session, "timeout"))
+    line.admit(session, SessionEnd(**line.connection.head(session), reason="timeout"))
     assert (line.last["type"], line.last["reason"], line.last["session_id"]) == ("session.end", "timeout", session)
+    assert line.connection.sessions == []
 
 
 def test_24_25_26_sessions_of_one_connection_are_apart() -> None:
@@ -228,14 +233,6 @@ def test_24_sessions_are_answered_in_the_order_in_which_they_were_asked_for() ->
     line.agree(first)
     assert line.types() == ["session.created", "capabilities", "session.error", "session.created", "capabilities"]
     assert [event.get("agent") for event in line.told if event["type"] == "session.created"] == ["a", "c"]
-
-
-def test_a_session_that_ends_before_it_is_open_holds_up_no_other() -> None:
-    line = ClientLine()
-    first = only(line.send("session.create", **ASK), OpenSession).session_id
-    line.keep(line.connection.end(first, "timeout"))
-    assert line.agree(first).events == []
-    line.open()
 
 
 def test_events_may_be_sent_before_the_session_is_answered() -> None:
@@ -291,10 +288,38 @@ def test_32_a_client_without_use_for_thinking_gets_none() -> None:
     assert line.admit(session, thought) == []
 
 
+DRAWS = SERVER.model_copy(update={"image": ImageCapabilities(output_formats=["png"])})
+
+
 def test_modalities_that_both_have() -> None:
     client = Capabilities(id="w", modalities=["audio", "image"])
-    assert common_modalities(SERVER, client) == ["image"]
-    assert common_modalities(SERVER, None) == ["text", "image"]
+    asked = ["audio", "text", "image"]
+    assert common_modalities(asked, DRAWS, client) == ["image"]
+    assert common_modalities(asked, DRAWS, None) == ["text", "image"]
+    assert common_modalities(asked, SERVER, None) == ["text"]
+    assert common_modalities(["text"], DRAWS, None) == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("session", "response", "client", "wanted"),
+    [
+        (["text"], None, None, None),
+        (["text", "image"], None, None, ["text", "image"]),
+        (["text"], ["image"], None, ["image"]),
+        (["text", "image"], None, {"id": "w", "modalities": ["text"]}, None),
+        (["text", "image"], None, {"id": "w"}, ["text", "image"]),
+    ],
+)
+def test_a_run_is_asked_for_the_modalities_that_both_have(
+    session: list[str], response: list[str] | None, client: dict[str, Any] | None, wanted: list[str] | None
+) -> None:
+    line = ClientLine()
+    ident = line.open(session={"modalities": session})
+    line.connection.capabilities(ident, DRAWS)
+    if client is not None:
+        line.send("client.capabilities", capabilities=client)
+    start = line.respond(**({} if response is None else {"response": {"modalities": response}}))
+    assert start.options.modalities == wanted
 
 
 def test_34_inputs_alone_are_answered_with_nothing() -> None:

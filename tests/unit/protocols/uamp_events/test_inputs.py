@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.protocols.uamp_events.client_events import InputEvent
-from perdure.protocols.uamp_events.content_ids import find_content, identified
-from perdure.protocols.uamp_events.content_items import AudioItem, FileItem, ImageItem, TextItem, WireMessage
-from perdure.protocols.uamp_events.conversation import Clock, Turn, from_upp, turn_of
+from perdure.protocols.uamp_events.content_ids import identified
+from perdure.protocols.uamp_events.content_items import FileItem, ImageItem, TextItem, WireMessage
+from perdure.protocols.uamp_events.conversation import Clock, Turn, from_upp, to_upp, turn_of
 from perdure.protocols.uamp_events.faults import EventRefused
 from perdure.protocols.uamp_events.input_buffer import InputBuffer
 from perdure.protocols.uamp_events.media import MediaUrl
 from perdure.protocols.uamp_events.parsing import parse_client_event
 from perdure.protocols.uamp_events.upp_blocks import Fetched, urls_to_fetch
+from perdure.uap.content_refs import returned_media
 from perdure.upp.content import (
     AudioBlock,
     BinaryBlock,
@@ -230,29 +231,28 @@ def test_42_content_ids_survive_the_message() -> None:
     shown = from_upp(user)
     again = WireMessage.model_validate(json.loads(json.dumps(shown.to_json())))
     assert again == shown
-    found = find_content(again.items(), STORED)
+    found = again.items()[1]
     assert isinstance(found, ImageItem)
     assert found.image == MediaUrl(url=f"/api/content/{STORED}")
+    assert found.content_id == STORED
 
 
-def test_content_is_found_in_what_tools_returned() -> None:
-    source = {
-        "role": "tool",
-        "tool_call_id": "c",
-        "content_items": [
-            {
-                "type": "tool_result",
-                "tool_result": {
-                    "call_id": "c",
-                    "result": "{}",
-                    "content_items": [{"type": "audio", "audio": "AAAA", "content_id": "x"}],
-                },
-            }
-        ],
-    }
-    message = WireMessage.model_validate(source)
-    assert isinstance(find_content(message.items(), "x"), AudioItem)
-    assert find_content(message.items(), "y") is None
+def test_media_of_a_result_is_found_and_told_again() -> None:
+    """Stored content, that is; it survives into the agent's conversation and out of it."""
+    image = {"type": "image", "image": {"url": f"https://h/api/content/{STORED}?signature=x"}, "alt_text": "a square"}
+    audio = {"type": "audio", "audio": "AAAA", "content_id": "x"}
+    answer = {"call_id": "c", "result": '{"n":1}', "content_items": [image, audio]}
+    source = {"role": "tool", "tool_call_id": "c", "content_items": [{"type": "tool_result", "tool_result": answer}]}
+    message = to_upp(WireMessage.model_validate(source), Clock(uuids(), AT))
+    assert isinstance(message, ToolResultMessage)
+    result = message.results[0].result
+    assert isinstance(result, dict)
+    assert result["result"] == {"n": 1}
+    (facts,) = returned_media(result)
+    assert (facts.content_id, facts.media_type, facts.description) == (STORED, "image/jpeg", "a square")
+    again = to_upp(from_upp(message), Clock(uuids(), AT))
+    assert isinstance(again, ToolResultMessage)
+    assert again.results == message.results
 
 
 def test_payment_and_context_of_the_interaction() -> None:

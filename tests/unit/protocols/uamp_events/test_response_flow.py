@@ -248,6 +248,17 @@ def test_73_sound_is_told_once_with_its_length() -> None:
     assert deltas(events, "audio") == []
 
 
+def test_73_the_text_of_a_message_with_sound_is_its_transcript() -> None:
+    log = LoggedRun()
+    chunk = StreamEvent(StreamEventType.AUDIO_DELTA, 1, EventDelta(data=b"\0" * 480))
+    rows = [log.upp(text_delta("good ")), log.upp(chunk), log.upp(text_delta("morning")), log.upp(message_stop())]
+    events = told([*rows, *log.says("no sound", message="m2"), log.completed()])
+    assert [(event["type"], event.get("transcript")) for event in events if event["type"].startswith("transcript")] == [
+        ("transcript.delta", "good "), ("transcript.delta", "morning"), ("transcript.done", "good morning"),
+    ]  # fmt: skip
+    assert "".join(deltas(events, "text")) == "good morningno sound"
+
+
 def test_a_row_with_a_preview_is_refused() -> None:
     row = LoggedRun().row(
         "uap", "action", {"toolCalls": [{"toolCallId": "c", "toolName": "n", "cut": {"sha256": "x"}}]}

@@ -22,8 +22,9 @@ def test_84_the_request_is_hashed_in_canonical_form() -> None:
 
 
 def test_84_the_claims_are_for_five_minutes() -> None:
-    claims = signature_claims(ASKED, [], issuer="a", audience=None, issued_at=100, token_id="t")
+    claims = signature_claims([], request=request_hash(ASKED), issuer="a", audience=None, issued_at=100, token_id="t")
     assert (claims["iss"], claims["iat"], claims["exp"], claims["jti"]) == ("a", 100, 400, "t")
     assert "aud" not in claims
-    named = signature_claims(ASKED, [], issuer="a", audience="b", issued_at=100, token_id="t")
+    assert claims["request_hash"] == request_hash(ASKED)
+    named = signature_claims([], request=request_hash(ASKED), issuer="a", audience="b", issued_at=100, token_id="t")
     assert named == {**claims, "aud": "b"}

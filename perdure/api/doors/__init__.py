@@ -1,0 +1,1 @@
+"""The wire protocols that the HTTP server speaks besides its own API: each a thin door to the runtime."""

@@ -1,0 +1,1 @@
+"""Sessions as ThreadProtocol's threads: out, and in."""

@@ -1,0 +1,1 @@
+"""What UAMP's sessions need of all processes together: mail, chats, and who is there."""

@@ -1,0 +1,1 @@
+"""Prepaid balances in PostgreSQL: accounts, the tokens that pay from them, holds and settlements."""

@@ -1,0 +1,32 @@
+"""Chance of our own."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+from perdure.upp.chance import CHANCE
+
+FORKED = """
+import os
+from perdure.upp.chance import CHANCE
+child = os.fork()
+print(CHANCE.random(), flush=True)
+if child:
+    os.wait()
+"""
+
+
+def test_what_the_user_has_seeded_is_left_alone() -> None:
+    random.seed(7)
+    expected = random.random()
+    random.seed(7)
+    CHANCE.random()
+    assert random.random() == expected
+
+
+def test_a_child_draws_otherwise_than_its_parent() -> None:
+    told = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
+    one, other = told.stdout.split()
+    assert one != other
