@@ -22,12 +22,12 @@ $(INSTALLED): pyproject.toml uv.lock
 	@touch $@
 
 format: install
-	$(BIN)/ruff check --fix --exit-zero --quiet perdure tests examples
-	$(BIN)/ruff format perdure tests examples
+	$(BIN)/ruff check --fix --exit-zero --quiet perdure tests examples benchmarks
+	$(BIN)/ruff format perdure tests examples benchmarks
 
 check: install
-	$(BIN)/ruff check perdure tests examples
-	$(BIN)/ruff format --check perdure tests examples
+	$(BIN)/ruff check perdure tests examples benchmarks
+	$(BIN)/ruff format --check perdure tests examples benchmarks
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/test_layout.py tests/unit/test_compose.py

@@ -35,6 +35,10 @@ class Lagging(Exception):
         self.after = after
 
 
+class StreamClosed(ServerError):
+    """This process is leaving and follows no events any more; another one goes on."""
+
+
 class EventStream:
     """One listening connection for all viewers of a process, and one reading of each session for all who follow it.
 
@@ -68,7 +72,7 @@ class EventStream:
         Raises:
             UnknownSession: there is no such session.
             SessionGone: it was deleted meanwhile.
-            ServerError: the stream was closed.
+            StreamClosed: the stream was closed.
         """
         async with contextlib.aclosing(self.follow_pages(key, after=after)) as pages:
             async for page in pages:
@@ -138,7 +142,7 @@ class EventStream:
     async def _next(self, feed: EventFeed, key: SessionKey, after: int) -> list[Event]:
         """The next events; none if the viewer is to look again."""
         if self._closed:
-            raise ServerError("the connection was closed")
+            raise StreamClosed("the connection was closed")
         if feed.ended:
             raise SessionGone(f"session {key.session} was deleted")
         kept = feed.since(after)

@@ -11,6 +11,7 @@ from typing import NoReturn
 from temporalio.service import RPCError
 
 from perdure.errors import ServerUnavailable
+from perdure.runtime.event_stream import StreamClosed
 from perdure.store.database import is_away
 from perdure.upp.chance import CHANCE
 
@@ -22,8 +23,8 @@ async def repeat(
 ) -> NoReturn:
     """Do a round of each work, one after the other, each `period`, until cancelled.
 
-    A server that is away only makes a round do nothing. Any other error is a fault of ours: it is logged as
-    `sweep.round_failed`, and the next round is made all the same, for sessions depend on it.
+    A server that is away only makes a round do nothing, and so does leaving while one follows events. Any other error is
+    a fault of ours: it is logged as `sweep.round_failed`, and the next round is made all the same, for sessions depend on it.
 
     Args:
         works: each makes one round.
@@ -41,6 +42,8 @@ async def _attempt(work: Callable[[], Awaitable[object]]) -> None:
         await work()
     except (RPCError, ServerUnavailable) as error:
         logger.info("sweep.temporal_away %s", error)
+    except StreamClosed:
+        logger.info("sweep.leaving")
     except Exception as error:
         if is_away(error):
             logger.info("sweep.database_away %s", type(error).__name__)

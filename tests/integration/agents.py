@@ -1,7 +1,7 @@
 """Agents for tests. What they do is said by the input's JSON; what they did is in the ledger, written as it happens.
 
 Input: {"name": the test's own, "steps": rounds of tools, "calls": calls a round, "tool": which, "latency": seconds of a
-model call, "seconds": of a tool call, "size": bytes of arguments, text and results}.
+model call, "seconds": of a tool call, "size": bytes of arguments, text and results}. Seconds and latency may be `HELD`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,32 @@ from perdure.execution import loop
 from perdure.upp import ErrorCode, LLMRequest, ToolCall, ToolContext, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
+
+HELD = -1.0
+"""As a call's seconds: it takes until the test says `Stack.release`, however busy the machine is."""
+
+_POLL_S = 0.02
+
+
+def release_mark(ledger: Path, name: str) -> Path:
+    """The file whose being there lets held calls of one spec's name go on."""
+    return ledger.with_name(f"released-{name}")
+
+
+async def held_until_released(name: str) -> None:
+    """Wait until the test lets the calls of a name go on."""
+    mark = release_mark(Path(os.environ["PERDURE_TEST_LEDGER"]), name)
+    while True:
+        if mark.exists():
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+async def _take(seconds: float, name: str) -> None:
+    if seconds == HELD:
+        await held_until_released(name)
+    else:
+        await asyncio.sleep(seconds)
 
 
 def write_ledger(kind: str, name: str, **data: Any) -> None:
@@ -38,7 +64,7 @@ async def _model(request: LLMRequest) -> Answer:
     spec, given = _spec(request)
     write_ledger("model", spec["name"], number=given, history=len(request.messages))
     if spec.get("latency"):
-        await asyncio.sleep(spec["latency"])
+        await _take(spec["latency"], spec["name"])
     filler = "x" * spec.get("size", 0)
     if given >= spec.get("steps", 1):
         return Answer(text=spec.get("text", "done ") + filler)
@@ -55,7 +81,7 @@ async def _model(request: LLMRequest) -> Answer:
 
 async def _work(kind: str, name: str, key: str, seconds: float, filler: str, context: ToolContext) -> str:
     write_ledger("tool", name, key=key, effect=kind, attempt=context.attempt, idempotency=context.idempotency_key)
-    await asyncio.sleep(seconds)
+    await _take(seconds, name)
     write_ledger("tool_done", name, key=key)
     return f"{key} {filler}"
 

@@ -21,6 +21,7 @@ from perdure.runtime.connect import connect
 from perdure.runtime.sessions import Sessions
 from perdure.store.database import Database
 from tests.acceptance.terminal import Forks
+from tests.integration.agents import release_mark
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -122,6 +123,10 @@ class Stack:
             return []
         lines = [json.loads(line) for line in self.ledger.read_text().splitlines()]
         return [line for line in lines if line["name"] == run and kind in (None, line["kind"])]
+
+    def release(self, values: dict[str, Any]) -> None:
+        """Let the calls go on that a spec of `agents` holds."""
+        release_mark(self.ledger, values["name"]).touch()
 
     async def until_entries(self, run: str, kind: str, count: int = 1) -> None:
         """Return once that many lines of a kind are in the ledger."""

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from perdure.errors import ServerUnavailable
+from perdure.runtime.event_stream import StreamClosed
 from perdure.runtime.rounds import repeat
 
 
@@ -49,8 +50,8 @@ async def test_an_error_is_logged_and_the_next_round_made(caplog: pytest.LogCapt
     assert record.exc_info is not None
 
 
-@pytest.mark.parametrize("error", [ServerUnavailable("away"), ConnectionResetError("gone")])
-async def test_a_server_that_is_away_is_no_error(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ServerUnavailable("away"), ConnectionResetError("gone"), StreamClosed("leaving")])
+async def test_a_server_that_is_away_is_no_error_nor_is_leaving(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """Such a round does nothing, and nobody is alarmed."""
     with caplog.at_level(logging.INFO):
         await rounds_of(error)
