@@ -70,9 +70,9 @@ class CallTool:
             return await self._children.take(writer, call, tool_call, stage)
         agent = self._services.app.agent(call.agent)
         tool = _as_frozen(agent.tool(tool_call.tool_name) if stage is None else stage.tool, call)
-        claim = call.effect == ToolEffect.ONCE and (tool is None or tool.approval is None)
+        claim = call.effect in _claimed() and (tool is None or tool.approval is None)
         approved: Approved | None = None
-        if activity.info().attempt > 1 or call.adopted or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
+        if activity.info().attempt > 1 or call.adopted or claim or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
             known = await self._results.look_up(writer, call, claim=claim)
             answered = (
                 await self._remotes.answer(writer, call, tool_call, known, agent) if call.effect == REMOTE else None
@@ -94,7 +94,8 @@ class CallTool:
             return CallToolResult(kind=known.state)
         if known.state == "done":
             return await self._results.stored(writer, call, known)
-        decided = decide(call, tool_call, known, may_have_run=activity.info().attempt > 1 or call.adopted)
+        may_have_run = activity.info().attempt > 1 or call.adopted or known.state == "running"
+        decided = decide(call, tool_call, known, may_have_run=may_have_run)
         if decided is None or isinstance(decided, Approved):
             return decided
         if not isinstance(decided, CallToolResult):
@@ -171,6 +172,13 @@ class CallTool:
         if sha256_hex(dumps(found.arguments)) != call.args_sha256:
             raise DamagedSession(f"the arguments of call {call.index} of message {call.message} have changed")
         return found
+
+
+def _claimed() -> tuple[ToolEffect, ...]:
+    """The effects whose calls are marked before they run. A local activity counts no attempts of other processes."""
+    if activity.info().is_local:
+        return (ToolEffect.ONCE, ToolEffect.AT_MOST_ONCE)
+    return (ToolEffect.ONCE,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

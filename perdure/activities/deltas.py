@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from temporalio import activity
+
 from perdure.activities.contracts import GenerateInput
 from perdure.activities.lifeline import STORE_PATIENCE
 from perdure.activities.services import Services
@@ -12,6 +14,7 @@ from perdure.store.answers import Writer, append_deltas
 from perdure.store.database import keep_trying
 from perdure.testing.crash import crash_point
 from perdure.uap.events import run_event, upp_event
+from perdure.uap.ids import new_id
 from perdure.upp.json_value import JSONObject
 from perdure.upp.redacted_stream import RedactedStream
 from perdure.upp.redaction import known_secrets
@@ -40,7 +43,7 @@ class DeltaLog:
         self._writer = writer
         self._call = call
         self._attempt = attempt
-        self._token = f"{writer.execution}.{attempt}"
+        self._token = f"{writer.execution}.{attempt}" if not activity.info().is_local else new_id()
         self._reset = again
         self._written = 0
         self._waiting: list[JSONObject] = []

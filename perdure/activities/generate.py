@@ -26,7 +26,7 @@ from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.redaction import clean_response
 from perdure.activities.services import Services
-from perdure.store.answers import Writer, save_answer
+from perdure.store.answers import Writer, is_begun, save_answer
 from perdure.store.database import keep_trying
 from perdure.store.messages import StoredMessage, read_message
 from perdure.testing.crash import crash_point
@@ -71,7 +71,7 @@ class Generate:
 
     async def _generate(self, writer: Writer, call: GenerateInput, stage: StagePlace | None) -> GenerateResult:
         attempt = activity.info().attempt
-        again = call.adopted or attempt > 1
+        again = call.adopted or attempt > 1 or await self._is_known(writer, call)
         if again:
             stored = await self._stored(writer, call)
             if stored is not None:
@@ -108,6 +108,13 @@ class Generate:
                 raise
             return await self._save_partial(agent, writer, call, deltas)
         return await self._save(agent, writer, call, deltas, response, stage)
+
+    async def _is_known(self, writer: Writer, call: GenerateInput) -> bool:
+        """Whether another worker has begun this call as a local activity: of those nobody counts the attempts."""
+        if not activity.info().is_local:
+            return False
+        database = self._services.database
+        return await keep_trying(lambda: is_begun(database, writer.key, call.message), deadline=STORE_PATIENCE)
 
     async def _stored(self, writer: Writer, call: GenerateInput) -> GenerateResult | None:
         database = self._services.database

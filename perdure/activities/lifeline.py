@@ -18,13 +18,19 @@ STORE_PATIENCE = timedelta(minutes=10)
 
 @asynccontextmanager
 async def beating() -> AsyncGenerator[None]:
-    """Heartbeat each half second inside the block; without heartbeats an activity never learns of its cancellation."""
+    """Heartbeat each half second inside the block; without heartbeats an activity never learns of its cancellation.
+
+    What ends before sends none: a heartbeat costs a request. Nor does a local activity, which the server does not see.
+    """
 
     async def beat() -> None:
         while True:
-            activity.heartbeat()
             await asyncio.sleep(BEAT_SECONDS)
+            activity.heartbeat()
 
+    if activity.info().is_local:
+        yield
+        return
     task = asyncio.create_task(beat(), name="heartbeat")
     try:
         yield

@@ -170,6 +170,17 @@ async def append_deltas(
     return str(answer["kind"])
 
 
+async def is_begun(database: Database, key: SessionKey, message: str) -> bool:
+    """Whether an answer is stored, or deltas of it are."""
+    sql = (
+        "select split_part(coalesce(delta_key, ''), ':', 1) = $3 or exists (select from perdure.messages "
+        "where tenant_id = $1 and session_id = $2 and id = $3) "
+        "from perdure.session_heads where tenant_id = $1 and session_id = $2"
+    )
+    async with database.driver(key) as connection:
+        return bool(await connection.fetchval(sql, key.tenant, key.session, message))
+
+
 async def read_delta_text(database: Database, key: SessionKey, run: str, message: str) -> str:
     """The text of an answer that never became whole, from the deltas of its last attempt."""
     sql = (

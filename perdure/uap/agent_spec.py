@@ -51,7 +51,7 @@ def _model_spec(model: ModelReference) -> ModelSpec:
         can = [name for name, is_so in asdict(model.bind().capabilities).items() if is_so]
     except UPPError:
         can = []
-    return ModelSpec(model.provider.name, model.model_id, can, str(model.options.get("api") or ""))
+    return ModelSpec(model.provider.name, model.model_id, can, str(model.options.get("api") or ""), model.short)
 
 
 def _strategy_spec(agent: Agent) -> StrategySpec:
@@ -71,6 +71,7 @@ def _tool_spec(tool: Tool, name: str, root: str) -> ToolSpec:
         approval=approval_name(tool),
         attempts=tool.retry.max_attempts if tool.retry else 1,
         waits_s=tool.retry.waits.total_seconds() if tool.retry else 0.0,
+        short=tool.short,
     )
 
 

@@ -49,6 +49,7 @@ class ToolSpec:
         approval: "human" if a person approves each call, "predicate" if a function of the arguments decides, else "".
         attempts: how often one call may run its function; each time may take the whole timeout.
         waits_s: seconds between them, all together at most.
+        short: a call ends within a second, and is made where the run is worked on.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ToolSpec:
     approval: str = ""
     attempts: int = 1
     waits_s: float = 0.0
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,14 @@ class ModelSpec:
         can: the names of those `LLMCapabilities` that it has; none if it cannot be used as it is configured, which each
             run says.
         api: which of the provider's APIs it is reached by, where there are several; "" where nobody said.
+        short: a call ends within a second, and is made where the run is worked on.
     """
 
     provider: str
     id: str
     can: list[str] = field(default_factory=list[str])
     api: str = ""
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)

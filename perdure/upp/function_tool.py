@@ -53,6 +53,7 @@ def tool(
     approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
     retry: ToolRetry | None = None,
+    short: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -69,6 +70,7 @@ def tool(
     approval_timeout: timedelta | None = None,
     metadata: dict[str, JSONObject] | None = None,
     retry: ToolRetry | None = None,
+    short: bool = False,
 ) -> Any:
     """Makes a tool from a typed function, sync or async; used with or without arguments.
 
@@ -89,6 +91,7 @@ def tool(
         approval_timeout: how long a person's approval is waited for; None means for ever.
         metadata: one object per provider name.
         retry: when the function is called again after it has raised; only with effect "none" or "idempotent".
+        short: it ends within a second, so that a durable run may call it at a third of the cost; see Tool.
 
     Raises:
         InvalidInput: the function or an option cannot be used; the message says why.
@@ -111,6 +114,7 @@ def tool(
             sequential=sequential,
             takes_context=True,
             retry=retry,
+            short=short,
             function=target,
         )
 

@@ -185,12 +185,15 @@ class ModelReference:
     Attributes:
         options: the provider's own options, as `api` is OpenAI's.
         config: how the provider is reached, below what an application says elsewhere.
+        short: it answers within a second, as a small model beside the worker does, so that a durable run calls it
+            where the run itself is worked on, which costs a third; signals of the run wait meanwhile. Perdure's.
     """
 
     model_id: str
     provider: Provider
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     config: ProviderConfig | None = None
+    short: bool = False
 
     def bind(self) -> BoundLLMModel:
         """Returns the model, ready to be called. Raises UPPError if the model or an option cannot be used."""

@@ -27,6 +27,9 @@ CLIENT: Final = "client"
 REMOTE: Final = "remote"
 """of one that asks an agent elsewhere: a durable run waits for the answer."""
 
+SHORT_TIMEOUT: Final = timedelta(seconds=10)
+"""What a short tool may take at most, and does where it says nothing."""
+
 Approval: TypeAlias = bool | Literal["human"]
 ApprovalHandler: TypeAlias = Callable[[JSONObject], Approval | Awaitable[Approval]]
 
@@ -116,12 +119,14 @@ class Tool:
             means for ever.
         retry: when `run` is called again after it has raised; only for a tool whose effect says that it may. The model
             is told of the last failure.
+        short: `run` ends within a second, so that a durable run calls it where the run itself is worked on, which
+            costs a third; signals of the run wait meanwhile. Its timeout is at most 10 s, and 10 s by default.
 
     Raises:
         InvalidInput: the name, the parameters (no JSON Schema 2020-12), the effect, the approval, the retry or a
             timeout cannot be used.
 
-    Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential, takes_context and retry are Perdure's.
+    Source: UPP-1.2, Tool; "human", run=None, effect, timeouts, sequential, takes_context, retry and short are Perdure's.
     """
 
     effect_word: ClassVar[str | None] = None
@@ -139,6 +144,7 @@ class Tool:
     takes_context: bool = False
     approval_timeout: timedelta | None = None
     retry: ToolRetry | None = None
+    short: bool = False
 
     def __post_init__(self) -> None:
         if TOOL_NAME.fullmatch(self.name) is None:
@@ -151,6 +157,7 @@ class Tool:
                 raise InvalidInput(f"tool '{self.name}': {name} {timeout!r} must be a timedelta above zero")
         self._check_approval()
         self._check_retry()
+        self._check_short()
         if self.parameters.get("type") != "object":
             raise InvalidInput(f"tool '{self.name}': parameters must be a JSON Schema of type 'object'")
         for name in ("parameters", "metadata"):
@@ -179,6 +186,21 @@ class Tool:
             raise InvalidInput(
                 f"tool '{self.name}': retry needs effect 'none' or 'idempotent', not '{self.effect}': "
                 "a call that has failed may have had its effect"
+            )
+
+    def _check_short(self) -> None:
+        if not self.short:
+            return
+        if self.run is None or self.effect_word is not None:
+            raise InvalidInput(f"tool '{self.name}' is not run by the durable run itself; leave short out")
+        if self.approval is not None:
+            raise InvalidInput(f"tool '{self.name}': a call that may wait for a person is not short; leave short out")
+        if self.timeout is None:
+            object.__setattr__(self, "timeout", SHORT_TIMEOUT)
+        elif self.timeout > SHORT_TIMEOUT:
+            raise InvalidInput(
+                f"tool '{self.name}': timeout {self.timeout} is more than the {SHORT_TIMEOUT.total_seconds():.0f} s "
+                "that a short tool may take; leave short out"
             )
 
     def _to_json(self, name: str) -> JSONValue:

@@ -35,7 +35,7 @@ from perdure.activities.contracts import (
     TakeSteersResult,
 )
 from perdure.uap.session_key import SessionKey
-from perdure.uap.spec import ToolSpec
+from perdure.uap.spec import AgentSpec, ToolSpec
 
 T = TypeVar("T")
 
@@ -50,9 +50,15 @@ _STORE_TIMEOUT = timedelta(minutes=15)
 _TASK_TIMEOUT = timedelta(seconds=5)
 
 
-def start_generate(call: GenerateInput, *, timeout_s: float) -> workflow.ActivityHandle[GenerateResult]:
-    """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout."""
-    return start_activity(contracts.GENERATE, call, GenerateResult, timedelta(seconds=timeout_s) + MARGIN)
+def start_generate(call: GenerateInput, spec: AgentSpec) -> workflow.ActivityHandle[GenerateResult]:
+    """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout.
+
+    Args:
+        call: the call.
+        spec: of the agent. Its model may be short: then whoever takes over from a dead worker looks first what is stored.
+    """
+    start = start_here if spec.model is not None and spec.model.short else start_activity
+    return start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=spec.limits.model_timeout_s) + MARGIN)
 
 
 def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.ActivityHandle[CallToolResult]:
@@ -63,7 +69,8 @@ def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.Acti
         spec: of its tool, if there is one: one that is tried again may take that much longer.
     """
     seconds = call.timeout_s if spec is None else call.timeout_s * spec.attempts + spec.waits_s
-    return start_activity(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=seconds) + MARGIN)
+    start = start_here if spec is not None and spec.short else start_activity
+    return start(contracts.CALL_TOOL, call, CallToolResult, timedelta(seconds=seconds) + MARGIN)
 
 
 def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
@@ -141,6 +148,18 @@ def start_activity(name: str, call: object, result: type[T], timeout: timedelta)
         retry_policy=_RETRY,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         priority=workflow.info().priority,  # the tenant's; the server would add it, but not to what starts eagerly
+    )
+
+
+def start_here(name: str, call: object, result: type[T], timeout: timedelta) -> workflow.ActivityHandle[T]:
+    """The same as a local activity, for what ends within a second: signals wait meanwhile."""
+    return workflow.start_local_activity(
+        name,
+        call,
+        result_type=result,
+        start_to_close_timeout=timeout,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     )
 
 

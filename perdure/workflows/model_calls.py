@@ -65,7 +65,7 @@ class ModelCalls:
             pending=run.outbox.take(),
             ask=told,
         )
-        handle = calls.start_generate(call, timeout_s=run.frame.spec.limits.model_timeout_s)
+        handle = calls.start_generate(call, run.frame.spec)
         result = await run.finish(handle, call.pending, {"kind": "model", "step": step.number})
         if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
             run.outbox.put_back(call.pending)

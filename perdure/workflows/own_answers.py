@@ -89,7 +89,7 @@ class OwnAnswers:
         await run.parking.hold()
         call = dataclasses.replace(call, pending=run.outbox.take())
         self.open[call.message] = {"id": call.message, "position": call.position, "step": call.step}
-        handle = calls.start_generate(call, timeout_s=run.frame.spec.limits.model_timeout_s)
+        handle = calls.start_generate(call, run.frame.spec)
         result = await run.finish(handle, call.pending, {"kind": "model", "step": call.step})
         if result.message is None:  # cancelled with nothing to store, so these were perhaps not stored either
             run.outbox.put_back(call.pending)

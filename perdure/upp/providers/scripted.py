@@ -52,6 +52,7 @@ def scripted(
     chunk_size: int | None = None,
     chunk_delay: float = 0.0,
     failures: Failures | None = None,
+    short: bool = False,
 ) -> ModelReference:
     """Returns a model that answers from a script.
 
@@ -63,9 +64,10 @@ def scripted(
         chunk_delay: seconds between two deltas.
         failures: what a call raises instead of answering, by the call's number in this process (the first is 0):
             a list, in which None means no failure, or a function of request and number.
+        short: see ModelReference.
     """
     model = ScriptedModel(script, name, latency, chunk_size, chunk_delay, failures)
-    return ModelReference(name, ScriptedProvider(model))
+    return ModelReference(name, ScriptedProvider(model), short=short)
 
 
 class ScriptedProvider:

@@ -25,7 +25,9 @@ _API_VERSION = "2023-06-01"
 _KEY_VARIABLES = ("ANTHROPIC_API_KEY",)
 
 
-def anthropic(model_id: str, *, config: ProviderConfig | None = None, betas: Sequence[str] = ()) -> ModelReference:
+def anthropic(
+    model_id: str, *, config: ProviderConfig | None = None, betas: Sequence[str] = (), short: bool = False
+) -> ModelReference:
     """Returns a Claude model by its id, such as "claude-sonnet-4-5".
 
     A structured answer is asked for by the vendor's `output_config.format`, which enforces the schema. For a schema
@@ -40,8 +42,9 @@ def anthropic(model_id: str, *, config: ProviderConfig | None = None, betas: Seq
         config: how the vendor is reached; the key is by default ANTHROPIC_API_KEY. Of the API's versions the default
             is 2023-06-01: the next one, 2026-10-21, refuses `temperature`, `top_p` and `top_k`.
         betas: names for the header `anthropic-beta`; such a header in the configuration takes their place.
+        short: it answers within a second; see ModelReference.
     """
-    return ModelReference(model_id, AnthropicProvider(), {"betas": tuple(betas)}, config)
+    return ModelReference(model_id, AnthropicProvider(), {"betas": tuple(betas)}, config, short)
 
 
 class AnthropicProvider:

@@ -24,14 +24,15 @@ _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = re.compile(r"[a-zA-Z_].*")
 
 
-def google(model_id: str, *, config: ProviderConfig | None = None) -> ModelReference:
+def google(model_id: str, *, config: ProviderConfig | None = None, short: bool = False) -> ModelReference:
     """Returns a Gemini model.
 
     Args:
         model_id: as "gemini-3-pro-preview", also with "models/" or "tunedModels/" before it.
         config: how the Gemini API is reached; by default with the key in GOOGLE_API_KEY or GEMINI_API_KEY.
+        short: it answers within a second; see ModelReference.
     """
-    return ModelReference(model_id, GoogleProvider(), {}, config)
+    return ModelReference(model_id, GoogleProvider(), {}, config, short)
 
 
 class GoogleProvider:

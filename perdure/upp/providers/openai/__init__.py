@@ -16,20 +16,23 @@ __all__ = ["openai"]
 _APIS = ("responses", "completions")
 
 
-def openai(model_id: str, *, api: str = "responses", config: ProviderConfig | None = None) -> ModelReference:
+def openai(
+    model_id: str, *, api: str = "responses", config: ProviderConfig | None = None, short: bool = False
+) -> ModelReference:
     """Returns a model of OpenAI's, or of a server that speaks one of its APIs.
 
     Args:
         model_id: OpenAI's name of the model.
         api: "responses", or "completions" for Chat Completions, which most other servers speak.
         config: how OpenAI is reached; by default with the key in OPENAI_API_KEY.
+        short: it answers within a second; see ModelReference.
 
     Raises:
         InvalidInput: the API is neither.
     """
     if api not in _APIS:
         raise InvalidInput(f"api {api!r} must be one of {', '.join(_APIS)}")
-    return ModelReference(model_id, OpenAI(), {"api": api}, config)
+    return ModelReference(model_id, OpenAI(), {"api": api}, config, short)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,11 @@ class OpenRouter:
 
 
 def openrouter(
-    model_id: str, *, api: Literal["completions", "responses"] = "completions", config: ProviderConfig | None = None
+    model_id: str,
+    *,
+    api: Literal["completions", "responses"] = "completions",
+    config: ProviderConfig | None = None,
+    short: bool = False,
 ) -> ModelReference:
     """Returns a model of OpenRouter, as `openrouter("anthropic/claude-sonnet-4.5")`.
 
@@ -41,5 +45,6 @@ def openrouter(
         api: which of OpenRouter's APIs is spoken; "responses" is OpenRouter's beta.
         config: how OpenRouter is reached; the key is by default that of OPENROUTER_API_KEY. The headers HTTP-Referer
             and X-Title name the application on OpenRouter's pages.
+        short: it answers within a second; see ModelReference.
     """
-    return ModelReference(model_id, OpenRouter(), {"api": api}, config)
+    return ModelReference(model_id, OpenRouter(), {"api": api}, config, short)

@@ -1,0 +1,58 @@
+"""SIGKILL of a worker amid short calls: the workflow task is lost with all that it had done, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perdure.store.waits import open_waits
+from tests.integration.facts import check_session
+from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.test_kills import EFFECTS, finish, settle_waits, spec, submit
+from tests.integration.test_short import APP
+
+
+def started(stack: Stack, **environment: str) -> WorkerProcess:
+    return WorkerProcess(stack, APP, **environment).wait_ready()
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("point", ["call_tool.running", "call_tool.ran", "call_tool.storing", "call_tool.stored"])
+async def test_effect_classes_decide_after_a_crash(stack: Stack, tmp_path: Path, point: str, effect: str) -> None:
+    """As of regular activities, but that an `at_most_once` call is marked before it runs: then its outcome is unknown."""
+    values = spec(steps=1, calls=1, tool=effect)
+    first = started(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c"))
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        async with first.replaced_when_dead():
+            if effect == "once" and point != "call_tool.stored":
+                await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
+                await settle_waits(sessions, handle.session, {"outcome": "happened", "result": "seen by a person"})
+            assert await finish(sessions, handle) == "completed"
+    facts = await check_session(stack, handle.session, values["name"])
+    ran = len(stack.entries(values["name"], "tool"))
+    before = 0 if point == "call_tool.running" else 1
+    again = effect in ("none", "idempotent") and point != "call_tool.stored"
+    assert ran == before + (1 if again else 0)
+    text = json.dumps(facts.messages[2].message.to_json()["results"])
+    unknown = point != "call_tool.stored" and effect == "at_most_once"
+    assert ("outcome of this call is not known" in text) == unknown
+    assert ("seen by a person" in text) == (point != "call_tool.stored" and effect == "once")
+
+
+@pytest.mark.parametrize("point", ["generate.begun", "generate.bought", "generate.storing", "generate.stored"])
+async def test_a_stored_answer_is_not_bought_again(stack: Stack, tmp_path: Path, point: str) -> None:
+    """The workflow task of the worker that died is lost, and with it all that it had done: what is stored is found."""
+    values = spec(steps=2, calls=1, tool="none")
+    first = started(stack, PERDURE_CRASH_AT=f"{point}#2", PERDURE_CRASH_ONCE=str(tmp_path / "c"))
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, values)
+        async with first.replaced_when_dead():
+            assert await finish(sessions, handle) == "completed"
+    facts = await check_session(stack, handle.session, values["name"])
+    assert len(facts.messages) == 6
+    bought = [entry["number"] for entry in stack.entries(values["name"], "model")]
+    again = point in ("generate.bought", "generate.storing")
+    assert sorted(bought) == ([0, 1, 1, 2] if again else [0, 1, 2])
