@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "dev": "Start all of it for this folder: servers, schema, worker and API. One terminal, one machine.",
     "run": "Hand an agent its input and stream the answer; the run goes on whatever happens here.",
+    "bench": "Run an agent many times and show what a step takes: time, history, rows, tokens.",
     "sessions": "List, show, follow, control, branch, export and import sessions.",
     "runs": "Show a run.",
     "waits": "List and answer what parked runs wait for.",

@@ -21,6 +21,7 @@ def test_help_names_every_command_and_exit_code(elsewhere: Terminal) -> None:
     commands = [
         "dev",
         "run",
+        "bench",
         "sessions",
         "runs",
         "waits",
