@@ -7,10 +7,13 @@ INSTALLED := .venv/.installed
 SMOKE := dist/smoke
 ARGS ?=
 JOBS ?= 2
+PEERS := benchmarks/peers/.venv
+OURS := perdure,perdure+short_tools,perdure+short_tools+short_model,floor,floor+rows
+THEIRS := pydantic_ai_temporal,openai_agents_temporal,dbos_pydantic_ai,langgraph_postgres+durability=sync,pydantic_ai_temporal+best,openai_agents_temporal+best,dbos_pydantic_ai+best,langgraph_postgres+durability=sync+best
 
 export PERDURE_TEST_SCALE ?= 0.05
 
-.PHONY: install format check test soak demo build
+.PHONY: install format check test soak demo build bench bench-peers
 
 install: $(INSTALLED)
 
@@ -43,6 +46,22 @@ soak: install
 
 demo: install
 	$(BIN)/perdure demo $(ARGS)
+
+# Ours and the floor, then the works of one kind each; results are appended to benchmarks/results. For hours, on a quiet machine.
+bench: install
+	$(BIN)/python -m benchmarks run --work W1,W2,W3,W4,W5 --contestants $(OURS) --rounds 9 $(ARGS)
+	for work in w6 w7 w8 w9 w10; do $(BIN)/python -m benchmarks $$work || exit 1; done
+	$(BIN)/python -m benchmarks report
+
+# W1 to W5 beside the peers, which have an environment of their own.
+bench-peers: install $(PEERS)/.installed
+	$(BIN)/python -m benchmarks run --work W1,W2,W3,W4,W5 --contestants $(OURS),$(THEIRS) --rounds 9 $(ARGS)
+	$(BIN)/python -m benchmarks report
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --requirement benchmarks/peers/requirements.txt
+	@touch $@
 
 # The wheel as users get it: installed without this folder and without the development tools, then tried.
 build: install
