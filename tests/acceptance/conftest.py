@@ -23,7 +23,9 @@ from pathlib import Path
 from perdure import App, agent
 from perdure.upp import client_tool, tool
 from perdure.upp.providers.scripted import call, scripted
+from tests.conformance.uamp_agents import planned
 
+os.environ["PERDURE_UAMP_GATES"] = "."
 TEXT = "The sum of one and two is three."
 
 
@@ -51,8 +53,8 @@ def pay(amount: int) -> str:
 
 @tool(effect="none")
 async def sleep() -> str:
-    """Sleep for a minute."""
-    await asyncio.sleep(60)
+    """Sleep for ten minutes."""
+    await asyncio.sleep(600)
     return "slept"
 
 
@@ -67,6 +69,7 @@ app = App(
         agent(name="buyer", model=scripted([[call("pay", amount=1), call("pay", amount=2)], "Bought."]), tools=[pay]),
         agent(name="chooser", model=scripted([call("pick", of="colours"), "Chosen."]), tools=[pick]),
         agent(name="sleeper", model=scripted([call("sleep"), "Awake."]), tools=[sleep]),
+        agent(name="teller", model=planned(), tools=[add]),
     ]
 )
 '''
@@ -108,5 +111,5 @@ def start_dev(terminal: Terminal) -> Command:
     """Start `perdure dev` for the test app; return when its worker is ready."""
     (terminal.folder / "agents.py").write_text(APP, encoding="utf-8")
     server = terminal.start("dev", "agents:app")
-    server.until(lambda: "worker ready" in server.err, 60)
+    server.until(lambda: "worker ready" in server.err)
     return server

@@ -29,7 +29,7 @@ def served(forks: Forks, folder: Path, target: str, **environment: str) -> Gener
     """A terminal in a folder where `perdure dev` serves an app, and the API's address."""
     terminal = Terminal(forks, folder, **environment)
     server = terminal.start("dev", target)
-    server.until(lambda: "worker ready" in server.err and "API ready" in server.err, 60)
+    server.until(lambda: "worker ready" in server.err and "API ready" in server.err)
     found = re.search(r"API ready: (http://\S+)", server.err)
     assert found, server.err
     try:

@@ -52,7 +52,7 @@ class Forks:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return self._born.get(timeout=60)
+        return self._born.get(timeout=180)
 
     def code(self, pid: int) -> int | None:
         """The exit code of a command that has ended; minus the signal's number if one has killed it."""
@@ -70,8 +70,8 @@ class Forks:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(60)
-        self._reader.join(60)
+        self._process.wait(180)
+        self._reader.join(180)
         self._process.stdout.close()
 
 
@@ -110,7 +110,7 @@ class Command:
         """Its exit code, or None while it runs."""
         return self._forks.code(self.pid)
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 180) -> int:
         """Wait for its end and return its exit code."""
         return self._forks.wait(self.pid, seconds)
 
@@ -118,7 +118,7 @@ class Command:
         """Send it a signal, as the terminal or an operator would."""
         os.kill(self.pid, number)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 120) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 180) -> None:
         """Wait for a condition that it brings about while it runs."""
         end = time.monotonic() + seconds
         while not condition():
@@ -168,6 +168,13 @@ class Terminal:
             stderr=str(place.with_suffix(".err")),
         )
         return Command(self._forks, place, pid)
+
+    def reached(self, *arguments: str) -> Command:
+        """Run a control that may be asked for again, until what it says is not that its worker is still busy."""
+        end = time.monotonic() + 120
+        while '"recorded"' in (command := self(*arguments)).out or command.out.startswith("recorded"):
+            assert time.monotonic() < end, command.out
+        return command
 
     def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> Command:
         """Run a command to its end, which must be this one."""

@@ -68,18 +68,18 @@ def test_dev_with_tls(elsewhere: Terminal) -> None:
     """It makes what it needs, speaks TLS 1.3, and another server of the folder trusts the same authority."""
     (elsewhere.folder / "agents.py").write_text(APP, encoding="utf-8")
     server = elsewhere.start("dev", "agents:app", "--tls")
-    server.until(lambda: "API ready" in server.err, 120)
+    server.until(lambda: "API ready" in server.err)
     found = re.search(r"API ready: (https://\S+)/api", server.err)
     assert found, server.err
     trust = ssl.create_default_context(cafile=str(elsewhere.folder / ".perdure" / "certs" / "ca.pem"))
-    with httpx.Client(http2=True, verify=trust) as client:
+    with httpx.Client(http2=True, verify=trust, timeout=60) as client:
         answer = client.get(f"{found[1]}/health")
         assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
         assert "h3" in answer.headers["alt-svc"]
         document = client.get(f"{found[1]}/.well-known/did.json")
         assert document.status_code == 200, document.text
     beside = elsewhere.start("serve", "--port", "0", "--tls", "--grpc-port", "0")
-    beside.until(lambda: "gRPC ready" in beside.err, 60)
+    beside.until(lambda: "gRPC ready" in beside.err)
     beside.send(signal.SIGTERM)
     assert beside.wait() == 0
     server.send(signal.SIGINT)

@@ -130,7 +130,8 @@ def test_everything_of_a_session_is_cancelled_then_deleted(perdure: Terminal) ->
     queued = perdure("run", "sleeper", "Again.", "--session", session, "--no-wait", "--json").json["run"]
     perdure("sessions", "delete", session, code=2).check_error("is open", "force")
     cancelled = perdure("sessions", "cancel", session, "--all", "--json").json
-    assert (cancelled["state"], cancelled["withdrawn"]) == ("cancelled", [queued])
+    assert cancelled["withdrawn"] == [queued]
+    assert cancelled["state"] in ("cancelled", "recorded")  # a busy worker may take longer than the command waits
     assert running.wait() == 4
     shown = perdure("sessions", "show", session, "--json").json
     assert {run["status"] for run in shown["runs"]} == {"cancelled"}

@@ -21,7 +21,8 @@ def test_a_paused_session_takes_inputs_and_waits(perdure: Terminal) -> None:
     """Pause holds the run and what comes after it, resume lets both go on; each command says what it came to."""
     first = perdure("run", "slow", "Talk.", "--no-wait", "--json").json
     session = first["session"]
-    assert perdure("sessions", "pause", session).out.splitlines()[0] == "paused"  # and perhaps what is still in flight
+    paused = perdure.reached("sessions", "pause", session).out
+    assert paused.splitlines()[0] == "paused"  # and perhaps what is still in flight
     second = perdure("run", "slow", "-", "--session", session, "--no-wait", stdin="Talk again.\n")
     assert second.out.splitlines()[1] == f"session {session}"
     shown = perdure("sessions", "show", session, "--json").json
@@ -31,7 +32,7 @@ def test_a_paused_session_takes_inputs_and_waits(perdure: Terminal) -> None:
         row["session"] for row in perdure("sessions", "list", "--status", "paused", "--json").json["sessions"]
     ]
     following = perdure.start("sessions", "events", session, "--follow")
-    assert perdure("sessions", "resume", session, "--json").json["state"] == "resumed"
+    assert perdure.reached("sessions", "resume", session, "--json").json["state"] == "resumed"
     following.until(lambda: following.out.count("run.completed") == 2)
     following.send(signal.SIGINT)
     assert following.wait() == 130
@@ -66,7 +67,7 @@ def test_a_reader_that_leaves_ends_the_command(perdure: Terminal) -> None:
         assert process.stdout
         assert b"run.queued" in process.stdout.readline()
         process.stdout.close()
-        assert process.wait(20) == CLOSED_PIPE
+        assert process.wait(120) == CLOSED_PIPE
 
 
 def test_a_list_is_read_page_by_page(perdure: Terminal) -> None:

@@ -110,14 +110,14 @@ def test_the_history_and_the_state_of_a_session(office: Office) -> None:
 def test_sessions_are_paused_resumed_and_terminated(office: Office) -> None:
     """Each command says what it came to; what is handed in meanwhile waits; an end is for good."""
     walk = office.asked(1)
-    assert office.terminal("stages", "pause", walk.session).out == "paused\n"
+    assert office.terminal.reached("stages", "pause", walk.session).out == "paused\n"
     assert office.stages("show", walk.session)["status"] == "paused"
     assert walk.send(LINES[1])["status"] == "paused"
-    assert office.stages("resume", walk.session)["state"] == "resumed"
+    assert office.terminal.reached("stages", "resume", walk.session, "--json").json["state"] == "resumed"
     walk.send(LINES[2])
     assert walk.replies[-1][1]["current_stage"] == "review"
     walk.send(LINES[3])
-    assert office.terminal("stages", "terminate", walk.session, "--reason", "enough").out == "terminated\n"
+    assert office.terminal.reached("stages", "terminate", walk.session, "--reason", "enough").out == "terminated\n"
     shown = office.stages("show", walk.session)
     assert (shown["status"], shown["ended_reason"], shown["open_actions"]) == ("terminated", "enough", 0)
     assert office.stages("terminate", walk.session)["state"] == "terminated"
@@ -134,7 +134,7 @@ def test_a_list_is_read_page_by_page(office: Office) -> None:
     table = office.terminal("stages", "list", "--limit", "1")
     assert made[-1] in table.out
     assert "--before" in table.err
-    office.stages("terminate", made[0])
+    office.terminal.reached("stages", "terminate", made[0])
     ended = office.stages("list", "--status", "terminated", "--workflow", "purchase_approval", "--stage", "draft")
     assert made[0] in [row["session"] for row in ended["stage_sessions"]]
     assert office.stages("list", "--workflow", "nope")["stage_sessions"] == []

@@ -18,7 +18,7 @@ import pytest
 
 from perdure.cli.demo_project.folder import SAMPLE
 
-_SECONDS = 100
+_SECONDS = 200
 _MARK = "PERDURE_TEST_DEMO"
 # Not `tmp_path`: the database's own user must be able to enter.
 _PLACE = Path("/dev/shm") if Path("/dev/shm").is_dir() else None

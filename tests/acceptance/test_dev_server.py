@@ -35,7 +35,7 @@ def processes_in(folder: Path) -> list[str]:
 
 
 def wait_until_gone(folder: Path, word: str = "") -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while any(word in line for line in processes_in(folder)):
         assert time.monotonic() < end, processes_in(folder)
         time.sleep(0.05)

@@ -103,7 +103,7 @@ def run(name: str) -> subprocess.CompletedProcess[str]:
         cwd=EXAMPLES.anchor,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=True,
     )
 

@@ -31,7 +31,7 @@ def test_the_first_agent_runs_as_shown(elsewhere: Terminal) -> None:
     assert len(lines) <= 15
     (elsewhere.folder / "agents.py").write_text(BLOCKS[0], encoding="utf-8")
     server = elsewhere.start("dev", "agents:app")
-    server.until(lambda: "worker ready" in server.err, 60)
+    server.until(lambda: "worker ready" in server.err)
     try:
         assert elsewhere("run", "helper", "Open a ticket for the login bug").out == "I opened T-1.\n"
         body = BLOCKS[1].strip().replace("\n", "\n    ")
@@ -40,7 +40,7 @@ def test_the_first_agent_runs_as_shown(elsewhere: Terminal) -> None:
             cwd=elsewhere.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert program.stdout == "I opened T-1.\n", program.stderr

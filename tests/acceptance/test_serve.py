@@ -16,7 +16,7 @@ from tests.acceptance.terminal import Terminal
 def test_dev_serves_the_api(elsewhere: Terminal) -> None:
     """Its address is printed; a run goes over it; a second server of the folder takes another port; all end together."""
     server = start_dev(elsewhere)
-    server.until(lambda: "API ready" in server.err, 60)
+    server.until(lambda: "API ready" in server.err)
     found = re.search(r"API ready: (http://\S+)", server.err)
     assert found, server.err
     body = {"agent": "calc", "input": "1+2?", "mode": "wait"}
@@ -25,10 +25,10 @@ def test_dev_serves_the_api(elsewhere: Terminal) -> None:
     shown = json.loads(elsewhere("sessions", "show", run["session"], "--json").out)
     assert shown["runs"][0]["run"] == run["run"]
     beside = elsewhere.start("serve", "--port", "0")
-    beside.until(lambda: "API ready" in beside.err, 60)
+    beside.until(lambda: "API ready" in beside.err)
     other = re.search(r"API ready: (http://\S+)", beside.err)
     assert other, beside.err
-    assert httpx.get(f"{other[1]}/runs/{run['run']}").json()["turn"] == run["turn"]
+    assert httpx.get(f"{other[1]}/runs/{run['run']}", timeout=60).json()["turn"] == run["turn"]
     beside.send(signal.SIGTERM)
     assert beside.wait() == 0
     server.send(signal.SIGINT)
@@ -48,7 +48,7 @@ def test_dev_without_the_api(elsewhere: Terminal) -> None:
         elsewhere("dev", "agents:app", "--port", port, code=2).check_error("--port")
     assert not (elsewhere.folder / ".perdure").exists()
     server = elsewhere.start("dev", "agents:app", "--no-api")
-    server.until(lambda: "worker ready" in server.err, 60)
+    server.until(lambda: "worker ready" in server.err)
     server.send(signal.SIGINT)
     assert server.wait() == 0
     assert "API" not in server.err

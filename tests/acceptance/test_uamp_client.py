@@ -24,7 +24,7 @@ def test_an_agent_is_asked_in_two_minutes(elsewhere: Terminal) -> None:
     terminal = elsewhere.with_environment(PERDURE_UAMP_KEYS="known.json")
     (terminal.folder / "agents.py").write_text(APP, encoding="utf-8")
     server = terminal.start("dev", "--tls", "agents:app")
-    server.until(lambda: "API ready" in server.err and "worker ready" in server.err, 90)
+    server.until(lambda: "API ready" in server.err and "worker ready" in server.err)
     found = re.search(r"API ready: https://\S+:(\d+)", server.err)
     assert found, server.err
     url = f"https://localhost:{found[1]}"

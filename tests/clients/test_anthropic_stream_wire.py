@@ -276,7 +276,7 @@ async def test_blocks_that_come_with_the_start_of_a_message_are_read(vendor: Ven
 
 async def test_a_slow_first_byte_is_waited_for(vendor: VendorServer) -> None:
     vendor.replies(streamed("text").after(0.2))
-    config = ProviderConfig(api_key=KEY, base_url=vendor.url, timeout=timedelta(seconds=5))
+    config = ProviderConfig(api_key=KEY, base_url=vendor.url, timeout=timedelta(seconds=60))
     _, response = await read_stream(model(), asked(vendor, config=config))
     assert response.stop_reason == "end_turn"
 

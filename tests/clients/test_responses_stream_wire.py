@@ -107,7 +107,7 @@ async def test_a_first_byte_may_take_its_time(vendor: VendorServer) -> None:
 
 
 async def test_a_first_byte_that_takes_too_long_is_a_timeout(vendor: VendorServer) -> None:
-    reply = sse_reply(raw("text")).after(5.0)
+    reply = sse_reply(raw("text")).after(60.0)
     error = await failure(vendor, reply, streamed=True, config={"timeout": timedelta(milliseconds=50)})
     assert error.code == ErrorCode.TIMEOUT
 

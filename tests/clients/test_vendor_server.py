@@ -98,6 +98,6 @@ async def test_a_server_ends_while_clients_are_connected() -> None:
         async with client.stream("POST", vendor.url) as answer:
             chunks = answer.aiter_raw()
             await anext(chunks)
-            await asyncio.wait_for(vendor.__aexit__(None, None, None), 5)
+            await asyncio.wait_for(vendor.__aexit__(None, None, None), 60)
             with pytest.raises(httpx.RemoteProtocolError):
                 await anext(chunks)

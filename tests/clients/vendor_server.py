@@ -17,7 +17,9 @@ from typing import Any, Final, TypeAlias
 
 import h11
 
-_PATIENCE_SECONDS = 10
+_ASKED_SECONDS = 90
+_HUNG_UP_SECONDS = 25
+"""Less than what the pauses of replies take that a client is to hang up in."""
 
 
 class Cut(Enum):
@@ -121,12 +123,12 @@ class VendorServer:
 
     async def asked(self) -> None:
         """Waits until there was a request. Raises TimeoutError if none comes."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_ASKED_SECONDS):
             await self._asked.wait()
 
     async def hung_up(self) -> None:
         """Waits until no connection is open any more. Raises TimeoutError if one stays open."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_HUNG_UP_SECONDS):
             while self._open:
                 await asyncio.wait(self._open)
 

@@ -6,13 +6,18 @@ from datetime import UTC, datetime, timedelta
 
 
 class AdjustableClock:
-    """The real time and what it was put forward by."""
+    """The real time, unless it was stopped, and what it was put forward by."""
 
     def __init__(self) -> None:
         self._ahead = timedelta()
+        self._stopped_at: datetime | None = None
 
     def __call__(self) -> datetime:
-        return datetime.now(UTC) + self._ahead
+        return (self._stopped_at or datetime.now(UTC)) + self._ahead
+
+    def stop(self) -> None:
+        """Have no time pass but what it is put forward by, however long a busy machine takes."""
+        self._stopped_at = datetime.now(UTC)
 
     def advance(self, by: float | timedelta) -> None:
         """Put it forward.
@@ -24,4 +29,4 @@ class AdjustableClock:
 
     def reset(self) -> None:
         """Have it tell the real time again."""
-        self._ahead = timedelta()
+        self._ahead, self._stopped_at = timedelta(), None

@@ -31,6 +31,7 @@ from tests.conformance.envelope_clock import AdjustableClock
 from tests.conformance.envelope_lines import GrpcLine, HttpLine, SocketLine, grpc_channel, http_client
 from tests.conformance.envelope_peer import Peer
 from tests.conformance.uamp_agents import PRICES
+from tests.conformance.uamp_wire import PATIENCE
 from tests.integration.access_stage import own_database
 from tests.integration.api_server import ApiProcess
 from tests.integration.stack import Stack, WorkerProcess
@@ -203,6 +204,7 @@ class EnvelopeServer:
             additional_headers={} if token is None else {"authorization": f"Bearer {token}"},
             compression=None,
             max_size=None,
+            **PATIENCE,
         ) as connection:
             yield SocketLine(who, connection)
 

@@ -213,7 +213,7 @@ async def proposed(ann: HttpLine, operator: httpx.AsyncClient, text: str) -> tup
 
 async def check_signed(envelopes: EnvelopeServer, answer: Envelope) -> None:
     """An answer verifies by the DID document that the server publishes, with code that is not ours."""
-    async with httpx.AsyncClient(verify=envelopes.certificates.trust()) as client:
+    async with httpx.AsyncClient(verify=envelopes.certificates.trust(), timeout=60) as client:
         document = (await client.get(f"{envelopes.url}/.well-known/did.json")).json()
     header, _, signature = answer["sig"].split(".")
     kid = json.loads(base64.urlsafe_b64decode(header + "=="))["kid"]

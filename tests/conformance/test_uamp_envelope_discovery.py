@@ -55,7 +55,7 @@ SCHEMA: dict[str, Any] = {
 async def http(envelopes: EnvelopeServer) -> AsyncGenerator[httpx.AsyncClient]:
     """A stranger's client: it shows nothing."""
     async with httpx.AsyncClient(
-        verify=envelopes.certificates.trust(), base_url=envelopes.url, http2=True, http1=False
+        verify=envelopes.certificates.trust(), base_url=envelopes.url, http2=True, http1=False, timeout=60
     ) as client:
         yield client
 
@@ -164,7 +164,7 @@ async def test_e56_a_manifest_that_was_changed_is_refused(envelopes: EnvelopeSer
 
 async def test_e56_a_manifest_speaks_for_its_own_host_only(envelopes: EnvelopeServer, host: DIDHost) -> None:
     """A good one of ours, served elsewhere, is refused, though its signature verifies."""
-    async with httpx.AsyncClient(verify=envelopes.certificates.trust(), base_url=envelopes.url) as http:
+    async with httpx.AsyncClient(verify=envelopes.certificates.trust(), base_url=envelopes.url, timeout=60) as http:
         ours = (await http.get(MANIFEST)).content
     host.answers[MANIFEST] = (200, {}, ours)
     with pytest.raises(UAMPError) as caught:

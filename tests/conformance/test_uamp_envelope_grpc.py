@@ -149,7 +149,7 @@ async def test_e51_hints_must_say_what_the_json_says(envelopes: EnvelopeServer, 
     )
     for frame in wrong:
         await calling.write(frame)
-        told = await asyncio.wait_for(calling.read(), 20)
+        told = await asyncio.wait_for(calling.read(), 90)
         assert (told.WhichOneof("frame"), told.error.code, told.error.retryable) == ("error", "4.00", False)
     await calling.write(uamp_pb2.Frame(envelope=envelope_frame(ann.peer.signed(intent="inform"), "application/json")))
     assert (await calling.read()).error.code == "4.15"

@@ -16,6 +16,7 @@ from tests.conformance.envelope_lines import GrpcLine, text_of
 from tests.conformance.envelope_server import EnvelopeServer
 
 Code = grpc.StatusCode
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ async def test_e53_a_certificate_of_another_authority_is_no_certificate(
 
 def handshaken(envelopes: EnvelopeServer, context: ssl.SSLContext) -> ssl.SSLSocket:
     host, _, port = envelopes.grpc_target.partition(":")
-    return context.wrap_socket(socket.create_connection((host, int(port)), 10), server_hostname="localhost")
+    return context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE_S), server_hostname="localhost")
 
 
 def test_e48_tls_1_2_and_plain_connections_fail(envelopes: EnvelopeServer) -> None:
@@ -83,7 +84,7 @@ def test_e48_tls_1_2_and_plain_connections_fail(envelopes: EnvelopeServer) -> No
     with pytest.raises(ssl.SSLError):
         handshaken(envelopes, old)
     host, _, port = envelopes.grpc_target.partition(":")
-    with socket.create_connection((host, int(port)), 10) as plain:
+    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         assert not plain.recv(1000).startswith(b"\x00\x00"), "no frame of HTTP/2 comes"
 
@@ -94,7 +95,6 @@ def raw_answer(envelopes: EnvelopeServer, data: bytes, *, ends: bool = True, pat
     trust.set_alpn_protocols(["h2"])
     token = envelopes.tokens[envelopes.peers["ann"].did]
     with handshaken(envelopes, trust) as secured:
-        secured.settimeout(30)
         connection = h2.connection.H2Connection()
         connection.initiate_connection()
         headers = {

@@ -135,7 +135,7 @@ async def manifest_of(server: EnvelopeServer) -> dict[str, Any]:
 
 
 async def document_of(server: EnvelopeServer, name: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(verify=server.certificates.trust(), base_url=server.url) as http:
+    async with httpx.AsyncClient(verify=server.certificates.trust(), base_url=server.url, timeout=60) as http:
         compact = (await http.get(f"/.well-known/{name}")).text
     middle = compact.split(".")[1]
     return json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))

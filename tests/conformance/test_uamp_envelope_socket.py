@@ -204,8 +204,7 @@ async def test_e50_a_resent_envelope_is_taken_once(envelopes: EnvelopeServer) ->
 
 async def test_a_socket_is_closed_with_1012_when_the_server_leaves(envelopes: EnvelopeServer) -> None:
     """A replica that ends says so, and the stream goes on at another."""
-    replica = envelopes.new_api()
-    replica.wait_ready()
+    replica = await asyncio.to_thread(envelopes.new_api().wait_ready)
     url = replica.url.replace("127.0.0.1", "localhost")
     async with envelopes.socket("ann", url=url) as ann:
         stream = await asked(ann, WORDS, delta_window=1)

@@ -44,7 +44,11 @@ async def database(stack: Stack) -> AsyncGenerator[Database]:
     await opened.close()
 
 
-@settings(max_examples=scaled(240), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled(240),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     intent=some.sampled_from(["ask", "propose", "subscribe"]),
     happenings=some.lists(some.one_of(STEPS, ENVELOPES, OTHERS), min_size=1, max_size=12),

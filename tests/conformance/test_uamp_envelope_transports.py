@@ -16,6 +16,7 @@ from tests.conformance.envelope_lines import problem_of
 from tests.conformance.envelope_peer import MEDIA_TYPE, wire
 from tests.conformance.envelope_quic import quic_line
 from tests.conformance.envelope_server import EnvelopeServer
+from tests.conformance.uamp_wire import PATIENCE
 from tests.integration.api_server import ApiProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,7 +37,7 @@ async def test_e48_tls_below_1_3_fails(envelopes: EnvelopeServer, version: ssl.T
 
 
 async def test_e48_plain_http_on_the_port_fails(envelopes: EnvelopeServer) -> None:
-    async with httpx.AsyncClient(base_url=envelopes.url.replace("https", "http", 1)) as plain:
+    async with httpx.AsyncClient(base_url=envelopes.url.replace("https", "http", 1), timeout=60) as plain:
         with pytest.raises(httpx.TransportError):
             await plain.post("/v1/messages", content=b"{}")
 
@@ -56,7 +57,7 @@ async def test_e48_http_1_is_refused_unless_allowed(envelopes: EnvelopeServer) -
 
 
 async def test_e48_http_1_over_tls_is_taken_where_it_is_allowed(envelopes: EnvelopeServer) -> None:
-    replica = envelopes.new_api(PERDURE_UAMP_ALLOW_HTTP1="1").wait_ready()
+    replica = await asyncio.to_thread(envelopes.new_api(PERDURE_UAMP_ALLOW_HTTP1="1").wait_ready)
     url = replica.url.replace("127.0.0.1", "localhost")
     async with envelopes.http("ann", url=url, http1=True) as ann:
         response = await ann.send(ann.peer.signed("hello"))
@@ -68,14 +69,16 @@ async def test_e48_http_1_over_tls_is_taken_where_it_is_allowed(envelopes: Envel
 
 async def test_e48_a_server_without_tls_takes_no_envelopes(envelopes: EnvelopeServer) -> None:
     """Not on this machine either, by whichever version of HTTP."""
-    plain = ApiProcess(envelopes.stack, PERDURE_DATABASE_URL=envelopes.database_url).wait_ready()
+    plain = await asyncio.to_thread(ApiProcess(envelopes.stack, PERDURE_DATABASE_URL=envelopes.database_url).wait_ready)
     for is_newer in (False, True):
         headers = {"authorization": f"Bearer {envelopes.tokens['did:web:ann.example']}", "content-type": MEDIA_TYPE}
-        async with httpx.AsyncClient(base_url=plain.url, headers=headers, http1=not is_newer, http2=is_newer) as http:
+        async with httpx.AsyncClient(
+            base_url=plain.url, headers=headers, http1=not is_newer, http2=is_newer, timeout=60
+        ) as http:
             refused = await http.post("/v1/messages", content=wire(envelopes.peers["ann"].signed("hello")))
             problem_of(refused, "4.01", 426)
     with pytest.raises(websockets.InvalidStatus) as answered:
-        await websockets.connect(f"{plain.url.replace('http', 'ws', 1)}/uamp/1/ws")
+        await websockets.connect(f"{plain.url.replace('http', 'ws', 1)}/uamp/1/ws", **PATIENCE)
     assert answered.value.response.status_code == 426
     await asyncio.to_thread(plain.kill)
 
@@ -156,7 +159,7 @@ async def test_e49_http_3_takes_no_stranger(envelopes: EnvelopeServer) -> None:
 
 async def test_a_server_that_ends_waits_for_no_reader(envelopes: EnvelopeServer) -> None:
     """Streams that are open by HTTP/2, HTTP/3 and WebSocket, and a client that reads nothing, are let go of at once."""
-    replica = envelopes.new_api(PERDURE_SHUTDOWN_GRACE="60").wait_ready()
+    replica = await asyncio.to_thread(envelopes.new_api(PERDURE_SHUTDOWN_GRACE="600").wait_ready)
     url = replica.url.replace("127.0.0.1", "localhost")
     ann = envelopes.peers["ann"]
     async with (
@@ -169,7 +172,7 @@ async def test_a_server_that_ends_waits_for_no_reader(envelopes: EnvelopeServer)
         await line_of_socket.send(ann.signed("one two three", delta_window=1))
         async with http.stream(asked.location) as stream:
             assert stream.status_code == 200
-            assert await asyncio.to_thread(replica.terminate, 30) == 0
+            assert await asyncio.to_thread(replica.terminate, 120) == 0
 
 
 async def test_e49_a_large_body_goes_both_ways_over_http_3(envelopes: EnvelopeServer) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -100,29 +101,33 @@ async def test_check_22_after_session_end_events_are_refused(line: Line) -> None
     assert again not in json.dumps([line.heard, [*line.refused]])
 
 
-@pytest.fixture
-def impatient(uamp: UampServer) -> Iterator[str]:
-    """The address of a process that ends silent sessions soon: those of the others, too, so it is gone with the test."""
-    api = uamp.new_api(PERDURE_UAMP_IDLE="1").wait_ready()
-    yield api.url
-    api.kill()
+@asynccontextmanager
+async def impatient(uamp: UampServer) -> AsyncGenerator[None]:
+    """While it lasts there is a process that ends silent sessions soon, whichever process their clients are at."""
+    api = uamp.new_api(PERDURE_UAMP_IDLE="1")
+    try:
+        await asyncio.to_thread(api.wait_ready)
+        yield
+    finally:
+        await asyncio.to_thread(api.kill)
 
 
 @pytest.mark.parametrize("kind", [WS, HTTP])
-async def test_check_23_the_server_ends_a_silent_session(uamp: UampServer, impatient: str, kind: str) -> None:
+async def test_check_23_the_server_ends_a_silent_session(uamp: UampServer, kind: str) -> None:
     """With reason "timeout"; not one whose response goes on."""
-    async with uamp.line(kind, url=impatient) as line:
+    async with uamp.line(kind) as line:
         busy = await line.open()
-        response, at = await held(busy)
+        response, at = await held(busy)  # before anybody is impatient: no session is busy as soon as it is open
         silent = await line.open()
-        ended = await silent.hear("session.end")
-        assert ended["reason"] == "timeout"
-        refused = await silent.text("too late")
-        assert (await silent.refusal(refused)).code == NOT_FOUND
-        assert "session.end" not in busy.types
-        uamp.open_gate(at)
-        assert (await busy.end_of(response)).text == "one after one"
-        await busy.hear("session.end")
+        async with impatient(uamp):
+            ended = await silent.hear("session.end")
+            assert ended["reason"] == "timeout"
+            refused = await silent.text("too late")
+            assert (await silent.refusal(refused)).code == NOT_FOUND
+            assert "session.end" not in busy.types
+            uamp.open_gate(at)
+            assert (await busy.end_of(response)).text == "one after one"
+            await busy.hear("session.end")
 
 
 async def test_check_24_two_sessions_have_two_ids(line: Line) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -127,7 +128,7 @@ async def test_check_63_a_worker_that_restarts_between_call_and_result_loses_not
     asked = await talk.hear("tool.call")
     uamp.worker.kill()
     await talk.send("tool.result", call_id=asked["call_id"], result='"red"')
-    uamp.worker = uamp.new_worker().wait_ready()
+    uamp.worker = await asyncio.to_thread(uamp.new_worker().wait_ready)
     answer = await talk.end_of(response)
     assert answer.told == answer.text == "one, two"
     assert talk.types.count("tool.call") == 1

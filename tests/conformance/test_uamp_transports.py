@@ -28,6 +28,7 @@ from tests.conformance.test_uamp_tools import TOOLS
 from tests.conformance.uamp_agents import call, gate, plan
 from tests.conformance.uamp_client import HTTP, TERMINAL, WS, Answer, Event, HttpLine, Line, Talk, line_to
 from tests.conformance.uamp_server import TENANT, UampServer, new_gate
+from tests.conformance.uamp_wire import PATIENCE
 
 KEYS = "/.well-known/jwks.json"
 SESSION = "X-Session-ID"
@@ -40,7 +41,7 @@ HELLO: Event = {"type": "session.create", "event_id": "e", "uamp_version": "1.0"
 
 async def test_check_80_one_event_a_frame(uamp: UampServer) -> None:
     """Frames are text, each one JSON object; a client's is one, too, in text or in bytes."""
-    async with websockets.connect(uamp.url.replace("http", "ws", 1) + "/ws", compression=None) as socket:
+    async with websockets.connect(uamp.url.replace("http", "ws", 1) + "/ws", compression=None, **PATIENCE) as socket:
         await socket.send(json.dumps({**HELLO, "token": uamp.tokens["ann"]}))
         await socket.send(json.dumps({"type": "input.text", "event_id": "f", "text": "one two three"}).encode())
         await socket.send(json.dumps({"type": "response.create", "event_id": "g"}))
@@ -159,7 +160,7 @@ async def first_lines(stream: httpx.Response, *ends: str) -> AsyncGenerator[str]
 
 async def test_check_82_a_stream_goes_on_where_it_was_cut(uamp: UampServer) -> None:
     """Cut in the middle of a response, again and again, at two processes in turn: nothing is lost or comes twice."""
-    other, names = uamp.new_api().wait_ready(), [new_gate() for _ in range(3)]
+    other, names = await asyncio.to_thread(uamp.new_api().wait_ready), [new_gate() for _ in range(3)]
     parts: list[Any] = ["one ", gate(names[0]), "two ", gate(names[1]), "three ", gate(names[2]), "four"]
     async with uamp.line(HTTP) as line, AsyncExitStack() as lines:
         reader = streaming(line)
@@ -204,7 +205,7 @@ async def test_check_84_a_signature_verifies(line: Line, uamp: UampServer) -> No
     """By the published keys; it says what was answered, to what, by whom, to whom and when."""
     talk = await line.open()
     answer = await talk.ask("what is signed?")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         keys = KeySet.import_key_set((await client.get(uamp.url + KEYS)).json())
     signature = answer.end["signature"]
     token = jwt.decode(signature, keys, algorithms=["RS256"])
@@ -230,7 +231,7 @@ async def test_check_84_without_a_key_there_is_no_signature(uamp: UampServer, un
         answer = await talk.ask("hello")
         assert answer.end["type"] == "response.done"
         assert "signature" not in answer.end
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         assert (await client.get(unsigned + KEYS)).json() == {"keys": []}
 
 
@@ -291,7 +292,7 @@ async def test_check_a5_without_the_scope_nothing_is_done(uamp: UampServer, name
 
 
 async def test_check_a6_the_keys_are_published(uamp: UampServer) -> None:
-    async with httpx.AsyncClient(base_url=uamp.url) as client:
+    async with httpx.AsyncClient(base_url=uamp.url, timeout=60) as client:
         response = await client.get(KEYS)
     assert response.status_code == 200
     key = response.json()["keys"][0]

@@ -167,17 +167,19 @@ async def test_metadata_that_is_no_json_is_refused() -> None:
 async def test_aborting_a_stream_raises_the_signal() -> None:
     """The strategy sees it where it is interrupted."""
     seen: list[tuple[bool, str | None]] = []
+    begun = asyncio.Event()
 
     class Watches(Custom):
         async def execute(self, context: ExecutionContext) -> Turn:
+            begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 seen.append((context.signal.aborted, context.signal.reason))
             raise AssertionError
 
     work = asyncio.create_task(run(agent(model=scripted([]), execution=Watches())))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.conformance.uaip_replies import Specified
@@ -55,13 +55,17 @@ def perdure_server(stack: Stack) -> Generator[UaipServer]:
         await processes.restart()
         served.base_url = processes.api.url
 
+    def kill_database() -> None:
+        with suppress(ProcessLookupError):  # it is dead, and not yet back
+            stack.kill("postgres")
+
     served = UaipServer(
         processes.api.url,
         Specified(),
         trust=identity.trust,
         effects=effects,
         restart=restart,
-        kill_database=lambda: stack.kill("postgres"),
+        kill_database=kill_database,
     )
     try:
         yield served

@@ -19,7 +19,7 @@ import httpx
 from tests.conformance.uaip_replies import Form, seen
 
 HEADER = "X-Session-Id"
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 _AT_ONCE = 60
 
 

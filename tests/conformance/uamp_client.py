@@ -18,11 +18,11 @@ from httpx_sse import aconnect_sse
 from tests.conformance.uamp_line import Line as Line
 from tests.conformance.uamp_talk import Answer as Answer
 from tests.conformance.uamp_talk import Talk as Talk
+from tests.conformance.uamp_wire import PATIENCE, refusal_by
 from tests.conformance.uamp_wire import TERMINAL as TERMINAL
 from tests.conformance.uamp_wire import Event as Event
 from tests.conformance.uamp_wire import Refusal as Refusal
 from tests.conformance.uamp_wire import new_id as new_id
-from tests.conformance.uamp_wire import refusal_by
 from tests.conformance.uamp_wire import text_of as text_of
 
 WS, HTTP = "ws", "http"
@@ -40,7 +40,7 @@ class SocketLine(Line):
     async def connect(self) -> None:
         self._left = None
         address = self.url.replace("http", "ws", 1) + "/ws"
-        self._socket = await websockets.connect(address, compression=None, max_size=None)
+        self._socket = await websockets.connect(address, compression=None, max_size=None, **PATIENCE)
         self._reading = asyncio.create_task(self._read())
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from tests.conformance.uamp_talk import Talk
 from tests.conformance.uamp_wire import Event, Refusal, check_event, is_refusal, new_id, refusal_by
 
 T = TypeVar("T")
-_WAIT_S = 60.0
+_WAIT_S = 90.0
 
 
 class Line(ABC):

@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
 
+PATIENCE: dict[str, Any] = {"open_timeout": 60, "ping_interval": None}
+"""Of a WebSocket to a server on a busy machine: it is waited for, and no silence ends the connection."""
+
 TERMINAL = frozenset({"response.done", "response.error", "response.cancelled"})
 SERVER_EVENTS = frozenset(
     {

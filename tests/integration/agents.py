@@ -60,7 +60,8 @@ def _spec(request: LLMRequest) -> tuple[dict[str, Any], int]:
     return json.loads(request.messages[last].text), given
 
 
-async def _model(request: LLMRequest) -> Answer:
+async def answer_spec(request: LLMRequest) -> Answer:
+    """What the input's spec has the model say next."""
     spec, given = _spec(request)
     write_ledger("model", spec["name"], number=given, history=len(request.messages))
     if spec.get("latency"):
@@ -166,7 +167,7 @@ async def _script(request: LLMRequest) -> Answer:
 
 TOOLS = [none, idempotent, at_most_once, once, blocking, barrier]
 
-worker = agent(name="worker", model=scripted(_model), tools=TOOLS, execution=loop(max_iterations=5000))
+worker = agent(name="worker", model=scripted(answer_spec), tools=TOOLS, execution=loop(max_iterations=5000))
 
 
 def _talk(request: LLMRequest) -> str:

@@ -58,7 +58,7 @@ class ApiProcess:
         """SIGKILL."""
         if self._forks.code(self.pid) is None:
             os.kill(self.pid, signal.SIGKILL)
-        self._forks.wait(self.pid, 10)
+        self._forks.wait(self.pid, 60)
 
     def terminate(self, seconds: float = 60) -> int:
         """SIGTERM, and the exit code."""

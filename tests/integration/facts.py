@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowExecution
 
 from perdure.runtime.sessions import Sessions
 from perdure.store.events import Event, read_events
@@ -15,7 +16,7 @@ from perdure.store.runs import list_runs
 from perdure.store.sessions import read_session
 from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import AssistantMessage, ToolResultMessage
-from tests.integration.stack import Stack
+from tests.integration.stack import Stack, eventually
 
 TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 
@@ -106,11 +107,22 @@ def check_bought(stack: Stack, name: str, messages: list[StoredMessage], storing
             assert entry["at"] <= item.message.timestamp.timestamp() + storing_s, (entry, item.message.timestamp)
 
 
+async def executions(sessions: Sessions, workflow_id: str) -> list[WorkflowExecution]:
+    """All executions of a workflow, once Temporal's list, which lags, has the one that began last."""
+    newest = (await sessions.client.get_workflow_handle(workflow_id).describe()).run_id
+
+    async def listed() -> list[WorkflowExecution]:
+        found = [item async for item in sessions.client.list_workflows(f"WorkflowId = '{workflow_id}'")]
+        return found if newest in {item.run_id for item in found} else []
+
+    return await eventually(listed, what=f"{workflow_id} in Temporal's list")
+
+
 async def count_activities(sessions: Sessions, session: str) -> dict[str, int]:
     """How often each regular activity was scheduled, over all executions of a session."""
     counts: Counter[str] = Counter()
     workflow_id = SessionKey(sessions.tenant, session).workflow_id
-    async for execution in sessions.client.list_workflows(f"WorkflowId = '{workflow_id}'"):
+    for execution in await executions(sessions, workflow_id):
         handle = sessions.client.get_workflow_handle(workflow_id, run_id=execution.run_id)
         async for event in handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -122,7 +134,7 @@ async def history_sizes(sessions: Sessions, session: str) -> list[tuple[int, int
     """Events and bytes of each execution of a session, oldest first."""
     workflow_id = SessionKey(sessions.tenant, session).workflow_id
     sizes: list[tuple[Any, int, int]] = []
-    async for execution in sessions.client.list_workflows(f"WorkflowId = '{workflow_id}'"):
+    for execution in await executions(sessions, workflow_id):
         handle = sessions.client.get_workflow_handle(workflow_id, run_id=execution.run_id)
         events = [event async for event in handle.fetch_history_events()]
         sizes.append((execution.start_time, len(events), sum(event.ByteSize() for event in events)))

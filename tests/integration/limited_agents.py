@@ -1,6 +1,6 @@
 """Agents whose model notes when it is asked and when it has answered, for tests of limits over several workers.
 
-Input, as JSON: {"name": the test's own, "steps": rounds of tools, "latency": seconds of a model call, "seconds": of a tool
+Input, as JSON: {"name": the test's own, "steps": rounds of tools, "latency": seconds of a model call or `HELD`, "seconds": of a tool
 call, "refuse": how many of all requests of that name are refused for their rate, "after": Retry-After in seconds}.
 The agent's name is in the environment, so that each of several workers may have its own.
 """
@@ -20,7 +20,7 @@ from perdure.upp import ErrorCode, LLMRequest, ToolCall, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
 from perdure.upp.usage import TokenUsage
-from tests.integration.agents import write_ledger
+from tests.integration.agents import HELD, held_until_released, write_ledger
 
 
 def _asked_before(name: str) -> int:
@@ -40,7 +40,8 @@ async def _model(request: LLMRequest) -> Answer:
             "scripted",
             retry_after=None if after is None else timedelta(seconds=after),
         )
-    await asyncio.sleep(spec.get("latency", 0))
+    latency = spec.get("latency", 0)
+    await (held_until_released(spec["name"]) if latency == HELD else asyncio.sleep(latency))
     write_ledger("model_done", spec["name"], number=given)
     usage = TokenUsage(1000, 500, 1500)
     if given >= spec.get("steps", 0):

@@ -57,6 +57,14 @@ class McpPlace:
     others: str
     readers: str
 
+    def release(self, session: str) -> None:
+        """Let what is wrapped in a session be done."""
+        self.stack.release({"name": session})
+
+    def wrapped(self, session: str) -> int:
+        """How many things were wrapped in a session; one that a busy machine lost on the way is the same one again."""
+        return len({entry["key"] for entry in self.stack.entries(session, "wrapped")})
+
     @contextmanager
     def another_api(self) -> Generator[ApiProcess]:
         """A third process, which a test may end."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from perdure import App
 from perdure.uaip import State, TaskContext, stage, task, workflow
-from tests.integration.agents import write_ledger
+from tests.integration.agents import held_until_released, write_ledger
 
 NAME = "mcp_shop"
 
@@ -34,10 +32,10 @@ class Cart:
         return len(items)
 
     @task(effect="idempotent", retry=5)
-    async def wrap(self, state: State, context: TaskContext, seconds: float) -> str:
-        """Wrap it up, which takes a while."""
+    async def wrap(self, state: State, context: TaskContext) -> str:
+        """Wrap it up, which takes until the session is released."""
         write_ledger("wrapping", context.session_id)
-        await asyncio.sleep(seconds)
+        await held_until_released(context.session_id)
         write_ledger("wrapped", context.session_id, key=context.idempotency_key)
         state.set("cart.wrapped", True)
         return "wrapped"

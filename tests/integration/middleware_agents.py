@@ -2,7 +2,7 @@
 
 Input: {"name": the test's own, "rounds": rounds of tools, "raises": a hook of a tracer, for example "b.before",
 "recovers": the tracer whose error hook returns a turn, "fail": a model call that fails, "text": the last answer,
-"latency": seconds of a model call, "slow": a hook of a tracer that takes long}.
+"latency": seconds of a model call, "slow": a hook of a tracer that takes until it is released}.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perdure.upp import AssistantMessage, ErrorCode, LLMRequest, Message, ToolCa
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
 from perdure.upp.usage import TokenUsage, empty_usage
-from tests.integration.agents import write_ledger
+from tests.integration.agents import held_until_released, write_ledger
 
 USAGE = TokenUsage(10, 5, 15)
 SECRET = "secret"
@@ -86,7 +86,7 @@ class Tracer(Middleware):
         spec = spec_of(context.input)
         write_ledger("around", spec["name"], hook=f"{self.name}.{hook}", metadata=dict(context.metadata), **data)
         if spec.get("slow") == f"{self.name}.{hook}":
-            await asyncio.sleep(60)
+            await held_until_released(spec["name"])
         if spec.get("raises") == f"{self.name}.{hook}":
             raise ValueError(f"{self.name}.{hook}")
 
@@ -151,7 +151,7 @@ AGENTS = [
     made("by_tokens", budget(max_tokens=40)),
     made("by_steps", budget(max_steps=3)),
     made("by_cost", budget(max_cost="0.0004")),
-    made("by_time", budget(max_seconds=0.8)),
+    made("by_time", budget(max_seconds=5)),
     made("logged", logging(level="debug", logger=log_line)),
 ]
 app = App(agents=AGENTS)

@@ -116,6 +116,11 @@ async def until_settled(sessions: Sessions, handle: RunHandle) -> dict[str, Any]
     return await eventually(settled, what="a settlement")
 
 
+def answers_asked_for(stack: Stack, name: str) -> int:
+    """How many answers a run's model was asked for; for one again where a busy machine lost the call."""
+    return len({entry["number"] for entry in stack.entries(name, "model")})
+
+
 async def payment_rows(sessions: Sessions, handle: RunHandle) -> list[tuple[str, dict[str, Any]]]:
     """The log's rows about the run's payments, in order."""
     events = (await read_facts(sessions, handle.session)).events

@@ -59,11 +59,9 @@ async def _model(request: LLMRequest) -> Answer:
 
 
 async def _wait_for(gate: str) -> None:
-    """Wait until the file is there, or for a minute."""
-    for _ in range(600):
-        if not gate or os.access(gate, os.F_OK):
-            return
-        await asyncio.sleep(0.1)
+    """Wait until the file is there."""
+    while gate and not os.access(gate, os.F_OK):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
 
 
 @tool
@@ -136,7 +134,7 @@ async def ended(handle: RunHandle) -> str:
         row = await handle.status()
         return row.status if row.ended_at is not None else None
 
-    return await eventually(check, seconds=60, what=f"the end of run {handle.id}")
+    return await eventually(check, what=f"the end of run {handle.id}")
 
 
 async def event(handle: RunHandle, kind: str, step: int) -> None:
@@ -208,11 +206,11 @@ async def make_eventful(stack: Stack) -> tuple[SessionKey, Snapshot]:
         in_tool = await submit(using, session=session, steps=2, calls=2, gate="/nowhere")
         await event(in_tool, "step_start", 1)
         await event(in_tool, "tool_execution_start", 1)
-        assert (await using.cancel(session)).state == "cancelled"
+        assert (await using.cancel(session, wait_s=60)).state == "cancelled"
         in_model = await submit(using, session=session, steps=2, held={1: "/nowhere"})
         await event(in_model, "observation", 1)
         await eventually(lambda: scheduled(using, in_model, 3), what="the second model call")
-        assert (await using.cancel(session)).state == "cancelled"
+        assert (await using.cancel(session, wait_s=60)).state == "cancelled"
         assert await ended(await submit(using, session=session, steps=30)) == "completed"
         assert await ended(await submit(using, session=session, steps=1, tool="fail", calls=2)) == "completed"
         assert await ended(await submit(using, session=session, steps=1, tool="unknown")) == "completed"

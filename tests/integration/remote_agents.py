@@ -28,6 +28,7 @@ ask_ws = remote_agent(_URL, did=_DID, name="ask_ws", description=_SAID, binding=
 ask_grpc = remote_agent(_PLACE.get("grpc", _URL), did=_DID, name="ask_grpc", description=_SAID, binding="grpc")
 ask_default = remote_agent(_URL, name="ask_default", description="Ask whoever the other server names.")
 ask_soon = remote_agent(_URL, did=_DID, name="ask_soon", description=_SAID, timeout=timedelta(seconds=2))
+ask_later = remote_agent(_URL, did=_DID, name="ask_later", description=_SAID, timeout=timedelta(seconds=15))
 ask_nobody = remote_agent("https://localhost:1", did=_DID, name="ask_nobody", description=_SAID)
 ask_approved = remote_agent(_URL, did=_DID, name="ask_approved", description=_SAID, approval="human")
 ask_unknown = remote_agent(_URL, did=f"{_PLACE['did']}:agents:nobody", name="ask_unknown", description=_SAID)
@@ -43,6 +44,7 @@ TOOLS = [
     ask_grpc,
     ask_default,
     ask_soon,
+    ask_later,
     ask_nobody,
     ask_approved,
     ask_unknown,

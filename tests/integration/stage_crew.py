@@ -79,5 +79,5 @@ def give(task: str, name: str, *script: Any, **more: Any) -> Action:
 
 
 def note(name: str, key: str, seconds: float = 0.0) -> list[dict[str, Any]]:
-    """What the model says to have its tool write into the ledger, and take so long."""
+    """What the model says to have its tool write into the ledger, and take so long; it may be `agents.HELD`."""
     return [{"tool": "note", "arguments": {"name": name, "key": key, "seconds": seconds}}]

@@ -17,6 +17,8 @@ from tests.integration.stack import Stack, WorkerProcess, eventually
 QUEUE = "door_stages"
 SESSION = "X-Session-Id"
 KEY = "Idempotency-Key"
+PATIENTLY = {"wait_s": 60}
+"""Query of a control whose state is to be reached when it is answered, however busy the worker is."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A workflow for tests of the stage workflow: a task of every kind that matters, and what it takes to drive a session.
 
-Tasks write into the ledger, under the session's id, before and after their effect.
+Tasks write into the ledger, under the session's id, before and after their effect. Seconds may be `HELD`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from perdure import App
 from perdure.uaip import Retry, State, TaskContext, Workflow, stage, task, workflow
-from tests.integration.agents import write_ledger
+from tests.integration.agents import HELD, held_until_released, write_ledger
 
 
 async def effect(context: TaskContext, task: str, seconds: float = 0.0) -> None:
     note: dict[str, Any] = {"task": task, "key": context.idempotency_key, "attempt": context.attempt}
     write_ledger("begun", context.session_id, **note)
-    await asyncio.sleep(seconds)
+    await (held_until_released(context.session_id) if seconds == HELD else asyncio.sleep(seconds))
     write_ledger("done", context.session_id, **note)
 
 
@@ -105,9 +105,12 @@ class House:
     transitions = {hall: [room], room: [hall]}
 
 
+TENT_S = 3600
+
+
 @stage
 class Field:
-    """For a moment."""
+    """For an hour."""
 
     @task(effect="none")
     async def look(self) -> str:
@@ -115,9 +118,9 @@ class Field:
         return "grass"
 
 
-@workflow(ttl=0.3)
+@workflow(ttl=TENT_S)
 class Tent:
-    """Stands for less than a second."""
+    """Stands for an hour."""
 
     field = Field
 

@@ -99,6 +99,12 @@ class Visit:
     async def signal(self, name: str, value: Any = None) -> None:
         await signal_stage(self.client, self.key, self.task_queue, name, value)
 
+    async def pause(self) -> None:
+        """Pause it, and wait until no execution has it in hand: what is stored from now on waits for a signal."""
+        await self.signal("pause", {"id": "p"})
+        await self.until_status("paused")
+        await self.executions()
+
     async def until_state(self, row: ActionRow, state: str) -> ActionRow:
         """The action once its row has that state."""
 

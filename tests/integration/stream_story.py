@@ -32,7 +32,7 @@ from perdure.uap.ids import answer_id, new_id
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
 from tests.integration.envelope_story import NOW, OWN, EnvelopeStory
-from tests.integration.stack import Stack
+from tests.integration.stack import Stack, eventually
 from tests.integration.store_story import AT, USAGE, Story
 
 SECOND = timedelta(seconds=1)
@@ -112,6 +112,17 @@ class Reader:
             return await self._within(seconds) is None
         except TimeoutError:
             return True
+
+    async def stalled(self, clock: Clock, time: timedelta) -> list[Delta]:
+        """All frames up to the end, which comes since nothing is ACKed; by a clock that goes on until it has come."""
+        ending = asyncio.create_task(self.rest())
+
+        async def is_over() -> bool:
+            clock.advance(time)
+            return ending.done()
+
+        await eventually(is_over, what="the end of a stream that nobody ACKs")
+        return await ending
 
     async def close(self) -> None:
         """The consumer leaves."""

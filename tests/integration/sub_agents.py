@@ -1,7 +1,8 @@
 """Agents with sub-agents. What each model says is told by its input's JSON; what it was asked is in the ledger.
 
 Input: {"name": the test's own, "script": [what it answers, in order: a text, a list of {"tool", "arguments"}, or
-{"error": a code}], "latency": seconds of a model call}. The task of a sub-agent is such an input.
+{"error": a code}], "latency": seconds of a model call, "held": the number of the one, from 0, that waits for the test's
+`Stack.release`}. The task of a sub-agent is such an input.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from perdure.uap.middleware import Middleware, MiddlewareContext
 from perdure.upp import ErrorCode, LLMRequest, ToolCall, Turn, UPPError, tool
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
-from tests.integration.agents import write_ledger
+from tests.integration.agents import HELD, held_until_released, write_ledger
 from tests.integration.custom_strategies import Custom
 
 
@@ -30,6 +31,8 @@ def model_of(who: str) -> Callable[[LLMRequest], Awaitable[Answer]]:
         given = sum(message.type == "assistant" for message in request.messages[last:])
         spec: dict[str, Any] = json.loads(request.messages[last].text)
         write_ledger("model", spec["name"], who=who, number=given, system=request.system)
+        if spec.get("held") == given:
+            await held_until_released(spec["name"])
         await asyncio.sleep(spec.get("latency", 0))
         write_ledger("answered", spec["name"], who=who, number=given)
         item = cast("str | dict[str, str] | list[dict[str, Any]]", spec["script"][given])
@@ -53,7 +56,7 @@ def ask(who: str, name: str, *script: Any, **more: Any) -> dict[str, Any]:
 async def note(name: str, key: str, seconds: float = 0) -> str:
     """Write into the ledger."""
     write_ledger("tool", name, key=key)
-    await asyncio.sleep(seconds)
+    await (held_until_released(name) if seconds == HELD else asyncio.sleep(seconds))
     write_ledger("tool_done", name, key=key)
     return f"noted {key}"
 

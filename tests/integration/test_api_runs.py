@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.integration.agents import HELD
 from tests.integration.api_server import ApiProcess, checked, code_of
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.scale import scaled
@@ -30,6 +31,15 @@ def api(stack: Stack, steady_worker: WorkerProcess) -> Iterator[ApiProcess]:
 def scripted(*script: Any, **more: Any) -> str:
     """The input that has the agent `actor` answer so."""
     return json.dumps({"name": uuid.uuid4().hex, "script": list(script), **more})
+
+
+def held() -> str:
+    """The input that has the agent `worker` ask a model that says nothing."""
+    return json.dumps({"name": uuid.uuid4().hex, "latency": HELD})
+
+
+PATIENT = {"wait_s": 50}
+"""For the query of a control whose state is told: longer than any worker takes to come to it."""
 
 
 async def ended(client: httpx.AsyncClient, run: str) -> dict[str, Any]:
@@ -82,10 +92,10 @@ async def test_a_run_that_fails_while_it_is_waited_for(api: ApiProcess) -> None:
 async def test_a_run_that_takes_longer_than_the_wait(api: ApiProcess) -> None:
     """The answer then is where it is."""
     async with api.client() as client:
-        body = {"agent": "talker", "input": "talk", "mode": "wait", "wait_s": 0.2}
+        body = {"agent": "worker", "input": held(), "mode": "wait", "wait_s": 0.2}
         submitted = checked(await client.post("/runs", json=body), 202)
         assert submitted["status"] in ("queued", "running")
-        reached = checked(await client.post(f"/runs/{submitted['run']}/cancel"))
+        reached = checked(await client.post(f"/runs/{submitted['run']}/cancel", params=PATIENT))
         assert reached["state"] == "cancelled"
         again = checked(await client.post(f"/runs/{submitted['run']}/cancel"))
         assert again["state"] == "cancelled"
@@ -139,12 +149,12 @@ async def test_an_input_that_is_to_start_later(api: ApiProcess) -> None:
 async def test_a_session_takes_no_second_run_if_the_policy_is_to_reject(api: ApiProcess) -> None:
     """The answer names the run that is active."""
     async with api.client() as client:
-        first = checked(await client.post("/runs", json={"agent": "talker", "input": "talk"}), 202)
+        first = checked(await client.post("/runs", json={"agent": "worker", "input": held()}), 202)
         body = {"input": "more", "policy": "reject"}
         refused = await client.post(f"/sessions/{first['session']}/runs", json=body)
         assert code_of(refused, 409) == "run_active"
         assert refused.json()["run"] == first["run"]
-        cancelled = checked(await client.post(f"/sessions/{first['session']}/cancel"))
+        cancelled = checked(await client.post(f"/sessions/{first['session']}/cancel", params=PATIENT))
         assert cancelled["state"] == "cancelled"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.api_server import ApiProcess, as_json, checked, code_of
 from tests.integration.stack import Stack, WorkerProcess
-from tests.integration.test_api_runs import ended, scripted
+from tests.integration.test_api_runs import PATIENT, ended, scripted
 from tests.scale import scaled
 
 pytestmark = pytest.mark.usefixtures("steady_worker")
@@ -186,15 +186,15 @@ async def test_control(api: ApiProcess) -> None:
     async with api.client() as client:
         session = await opened(client)
         for _ in range(2):
-            assert checked(await client.post(f"/sessions/{session}/pause"))["state"] == "paused"
+            assert checked(await client.post(f"/sessions/{session}/pause", params=PATIENT))["state"] == "paused"
         submitted = checked(await client.post(f"/sessions/{session}/runs", json={"input": scripted("x")}), 202)
         assert submitted["paused"] is True
         assert checked(await client.get(f"/sessions/{session}"))["status"] == "paused"
-        cancelled = checked(await client.post(f"/sessions/{session}/cancel"))
+        cancelled = checked(await client.post(f"/sessions/{session}/cancel", params=PATIENT))
         assert cancelled["withdrawn"] == [submitted["run"]]
         for _ in range(2):
-            assert checked(await client.post(f"/sessions/{session}/resume"))["state"] == "resumed"
-        assert checked(await client.post(f"/sessions/{session}/cancel"))["state"] == "idle"
+            assert checked(await client.post(f"/sessions/{session}/resume", params=PATIENT))["state"] == "resumed"
+        assert checked(await client.post(f"/sessions/{session}/cancel", params=PATIENT))["state"] == "idle"
         assert (await run(client, session, "on"))["status"] == "completed"
 
 

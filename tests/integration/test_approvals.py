@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from perdure.errors import InvalidInput, UnknownWait, WaitAnswered, WaitStale
+from perdure.runtime.run_handle import RunHandle
+from perdure.runtime.sessions import Sessions
 from perdure.store.waits import WaitRow
 from perdure.upp.json_value import JSONObject, dumps, sha256_hex
 from tests.integration.facts import check_session, read_facts
-from tests.integration.stack import Stack, WorkerProcess
+from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.sub_agents import ask
 from tests.integration.waiting import APP, asked, call, new_name, paid, results, submit
 
@@ -24,6 +26,18 @@ def clerks(stack: Stack) -> Iterator[WorkerProcess]:
     process = WorkerProcess(stack, APP).wait_ready()
     yield process
     process.kill()
+
+
+async def ever_asked(sessions: Sessions, handle: RunHandle, count: int = 1) -> list[WaitRow]:
+    """A session's waits once there are so many, also those whose time is over, in the order of the calls."""
+    sql = "select id from perdure.waits where session_id = $1 order by index"
+
+    async def enough() -> list[str] | None:
+        async with sessions.database.driver() as connection:
+            found = [str(row["id"]) for row in await connection.fetch(sql, handle.session)]
+        return found if len(found) >= count else None
+
+    return [await sessions.wait(wait) for wait in await eventually(enough, what=f"{count} waits")]
 
 
 async def test_l45_of_approvers_at_the_same_moment_one_wins(stack: Stack, clerks: WorkerProcess) -> None:
@@ -133,7 +147,7 @@ async def test_an_approval_expires(stack: Stack, clerks: WorkerProcess) -> None:
     name = new_name()
     async with stack.connect() as sessions:
         handle = await submit(sessions, name, [call("pay_soon", name)], "done")
-        (wait,) = await asked(sessions, handle)
+        (wait,) = await ever_asked(sessions, handle)
         assert wait.expires_at is not None
         turn = await handle.result()
         with pytest.raises(WaitStale):

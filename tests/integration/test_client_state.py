@@ -17,7 +17,7 @@ from perdure.uap.events import run_event
 from tests.integration.api_server import ApiProcess, checked
 from tests.integration.distributed_agents import FIRST, LAST, teller
 from tests.integration.event_api import Viewer
-from tests.integration.plant import APP
+from tests.integration.plant import APP, UNFOLDED
 from tests.integration.serving import agent_row
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
@@ -74,7 +74,7 @@ async def test_l80_leaving_in_each_window_and_replaying_twice(stack: Stack) -> N
     api = ApiProcess(stack).wait_ready()
     async with stack.connect() as sessions:  # as a worker did that is gone
         await register_agents(sessions.database, sessions.tenant, [agent_row(teller, "perdure")])
-    worker: WorkerProcess | None = None
+    workers: list[WorkerProcess] = []
     try:
         async with api.client() as client:
             run = checked(await client.post("/runs", json={"agent": "teller", "input": "Tell."}), 202)
@@ -87,13 +87,14 @@ async def test_l80_leaving_in_each_window_and_replaying_twice(stack: Stack) -> N
                 for event in (*again.events, *again.events):
                     replayed.hear(event)
                 if place == 0:  # nobody has begun it, and who came again was not told that there is nothing
-                    worker = WorkerProcess(stack, APP, PERDURE_FOLD_AFTER="0").wait_ready()
+                    workers += [WorkerProcess(stack, APP, **UNFOLDED).wait_ready()]
             await resumed.read_all(client, api.url)
             shown = Shown()
             for event in resumed.events:
                 shown.hear(event)
             truth = await texts_of(client, run["session"])
             assert shown.texts == truth == [FIRST, LAST]
+            workers += [WorkerProcess(stack, APP, PERDURE_FOLD_AFTER="0").wait_ready()]
 
             async def is_folded() -> bool:
                 late = Viewer(resumed.path)
@@ -107,9 +108,8 @@ async def test_l80_leaving_in_each_window_and_replaying_twice(stack: Stack) -> N
             assert replayed.texts == shown.texts == truth
             assert checked(await client.get(f"/runs/{run['run']}"))["status"] == "completed"
     finally:
-        for process in (worker, api):
-            if process is not None:
-                process.kill()
+        for process in (*workers, api):
+            process.kill()
 
 
 async def test_l81_news_that_is_repeated_out_of_order_or_lost(stack: Stack, steady_worker: WorkerProcess) -> None:

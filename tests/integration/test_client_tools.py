@@ -12,6 +12,7 @@ from perdure.store.runs import find_run
 from perdure.upp.json_value import JSONObject
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, eventually
+from tests.integration.test_approvals import ever_asked
 from tests.integration.waiting import asked, new_name, results, submit, until_ended, worker
 
 
@@ -71,7 +72,7 @@ async def test_a_result_is_bounded_and_may_come_too_late(stack: Stack) -> None:
     with worker(stack):
         async with stack.connect() as sessions:
             handle = await submit(sessions, name, [pick("a"), {"tool": "pick_soon", "arguments": {}}], "thanks")
-            waits = await asked(sessions, handle, 2)
+            waits = await ever_asked(sessions, handle, 2)
             (wait,) = [wait for wait in waits if wait.expires_at is None]
             wrong: list[JSONObject] = [
                 {},

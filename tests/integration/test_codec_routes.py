@@ -46,7 +46,7 @@ class Codec:
         """POST one payload."""
         body = {"payloads": [MessageToDict(payload)]}
         headers = {"authorization": f"Bearer {self.admin}", **headers}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.post(f"{self.url}/{what}", json=body, headers=headers)
 
 
@@ -98,7 +98,7 @@ async def test_what_the_codec_seals_it_opens(codec: Codec) -> None:
     plain = Payload(metadata={"encoding": b"json/plain"}, data=b'"text"')
     sealed = (await codec.ask("encode", plain)).json()["payloads"][0]
     assert "text" not in base64.b64decode(sealed["data"]).decode("latin-1")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(
             f"{codec.url}/decode", json={"payloads": [sealed]}, headers={"authorization": f"Bearer {codec.admin}"}
         )
@@ -128,7 +128,7 @@ async def test_only_an_administrator_of_the_tenant_has_a_payload_opened(codec: C
 async def test_pages_of_temporals_ui_may_ask_and_no_others(codec: Codec) -> None:
     """The browser's question before the request is answered without a key; only the named origin is let through."""
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-namespace"}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         allowed = await client.options(f"{codec.url}/decode", headers={"origin": UI, **asked})
         refused = await client.options(f"{codec.url}/decode", headers={"origin": "http://evil.example", **asked})
     assert allowed.status_code == 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from perdure.store.runs import TERMINAL
 from perdure.store.sessions import read_session
 from perdure.store.waits import open_waits
 from perdure.uap.options import RunOptions
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session, read_facts
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
@@ -22,35 +25,46 @@ BUSY = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "cancel_s
 IDLE = {**BUSY, "cancel": "idle", "cancel_session": "idle"}
 STATES = {"idle": IDLE, "model": BUSY, "tool": BUSY, "paused": BUSY, "waiting": BUSY}
 STARTS = ("step_start", "action", "text_delta")
+WAIT_S = 60
+"""Longer than any worker takes to come to a control."""
 
 
-async def _in_state(stack: Stack, sessions: Sessions, state: str) -> RunHandle:
+@dataclass(frozen=True)
+class Standing:
+    """A run that stands still in a state until its calls are released."""
+
+    handle: RunHandle
+    values: dict[str, Any]
+
+    @property
+    def session(self) -> str:
+        """Its session."""
+        return self.handle.session
+
+
+async def _in_state(stack: Stack, sessions: Sessions, state: str) -> Standing:
     """A session in a state; what it would do next is a model call or a tool call."""
     if state == "waiting":
         values = spec(script=[[{"tool": "pick_colour"}], "thanks"])
         options = RunOptions(client_tools=[{"name": "pick_colour"}])
         handle = await sessions.submit("actor", json.dumps(values), options=options)
         await eventually(lambda: open_waits(sessions.database, sessions.tenant, handle.session))
-        return handle
-    steps = {"idle": 0, "model": 3, "tool": 3, "paused": 3}[state]
-    seconds = {"latency": 0.0 if state == "tool" else 0.8, "seconds": 0.8 if state == "tool" else 0.0}
-    values = spec(steps=steps, tool="none", **seconds)
+        return Standing(handle, values)
+    values = spec(steps=0) if state == "idle" else spec(steps=3, tool="none")
+    if state != "idle":
+        values["seconds" if state == "tool" else "latency"] = HELD
     handle = await submit(sessions, values)
     if state == "idle":
         await handle.result()
-        return handle
-
-    async def begun() -> bool:
-        return bool(stack.entries(values["name"], "tool" if state == "tool" else "model"))
-
-    await eventually(begun)
+        return Standing(handle, values)
+    await stack.until_entries(values["name"], "tool" if state == "tool" else "model")
     if state == "paused":
-        assert (await sessions.pause(handle.session)).state == "paused"
-    return handle
+        assert (await sessions.pause(handle.session, wait_s=WAIT_S)).state == "paused"
+    return Standing(handle, values)
 
 
 async def _do(sessions: Sessions, control: str, session: str) -> Controlled:
-    return await getattr(sessions, control)(session, wait_s=20)
+    return await getattr(sessions, control)(session, wait_s=WAIT_S)
 
 
 async def _quiet(sessions: Sessions, handle: RunHandle, control: str) -> int:
@@ -74,7 +88,9 @@ async def test_s43_controls_in_every_state(stack: Stack, state: str) -> None:
             handles = {control: await _in_state(stack, sessions, state) for control in CONTROLS}
             reached = await asyncio.gather(*(_do(sessions, name, one.session) for name, one in handles.items()))
             assert {name: one.state for name, one in zip(CONTROLS, reached, strict=True)} == expected
-            marks = {name: await _quiet(sessions, one, name) for name, one in handles.items()}
+            for one in handles.values():
+                stack.release(one.values)
+            marks = {name: await _quiet(sessions, one.handle, name) for name, one in handles.items()}
         worker.kill()
         async with stack.connect() as sessions:
             assert (await sessions.pause(handles["pause"].session, wait_s=0.2)).state == "recorded"
@@ -87,7 +103,7 @@ async def test_s43_controls_in_every_state(stack: Stack, state: str) -> None:
                     assert not [event for event in facts.events if event.seq > marks[name] and event.type in STARTS]
             assert (await _do(sessions, "resume", handles["pause"].session)).state == "resumed"
             for one in handles.values():
-                await finish(sessions, RunHandle(sessions, one.accepted), {"result": "blue"})
+                await finish(sessions, RunHandle(sessions, one.handle.accepted), {"result": "blue"})
     finally:
         worker.kill()
     for one in handles.values():
@@ -99,12 +115,14 @@ async def test_pause_says_what_is_in_flight(stack: Stack) -> None:
     worker = WorkerProcess(stack).wait_ready()
     try:
         async with stack.connect() as sessions:
-            handle = await _in_state(stack, sessions, "tool")
-            reached = await sessions.pause(handle.session)
+            held = await _in_state(stack, sessions, "tool")
+            handle = held.handle
+            reached = await sessions.pause(handle.session, wait_s=WAIT_S)
             assert list(reached.in_flight) == [{"kind": "tool", "step": 1, "index": 0}]
             assert reached.run == handle.id
+            stack.release(held.values)
             await _quiet(sessions, handle, "pause")
-            assert list((await sessions.pause(handle.session)).in_flight) == []
+            assert list((await sessions.pause(handle.session, wait_s=WAIT_S)).in_flight) == []
             await sessions.cancel(handle.session)
     finally:
         worker.kill()
@@ -115,15 +133,15 @@ async def test_cancelling_a_session_withdraws_its_queue(stack: Stack) -> None:
     worker = WorkerProcess(stack).wait_ready()
     try:
         async with stack.connect() as sessions:
-            active = await _in_state(stack, sessions, "paused")
+            active = (await _in_state(stack, sessions, "paused")).handle
             queued = [await submit(sessions, spec(), session=active.session) for _ in range(3)]
-            reached = await sessions.cancel_session(active.session)
+            reached = await sessions.cancel_session(active.session, wait_s=WAIT_S)
             assert (reached.state, list(reached.withdrawn)) == ("cancelled", [handle.id for handle in queued])
             for handle in [active, *queued]:
                 with pytest.raises(RunCancelled):
                     await handle.result()
             assert (await sessions.cancel_session(active.session)).state == "idle"
-            assert (await sessions.resume(active.session)).state == "resumed"
+            assert (await sessions.resume(active.session, wait_s=WAIT_S)).state == "resumed"
             facts = await read_facts(sessions, active.session)
     finally:
         worker.kill()
@@ -134,7 +152,7 @@ async def test_cancelling_a_session_withdraws_its_queue(stack: Stack) -> None:
 async def test_l25_cancel_after_continuing_as_new(stack: Stack) -> None:
     """L25: A run over several executions, on the second attempt of its tool, heeds a cancel."""
     first = WorkerProcess(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100").wait_ready()
-    values = spec(steps=40, tool="none", calls=2, seconds=0.05)
+    values = spec(steps=4000, tool="none", calls=2, seconds=0.05)  # never done before it is cancelled
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
 
@@ -145,7 +163,7 @@ async def test_l25_cancel_after_continuing_as_new(stack: Stack) -> None:
         first.kill()
         second = WorkerProcess(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100").wait_ready()
         try:
-            assert (await sessions.cancel(handle.session, wait_s=20)).state == "cancelled"
+            assert (await sessions.cancel(handle.session, wait_s=WAIT_S)).state == "cancelled"
         finally:
             second.kill()
     facts = await check_session(stack, handle.session)

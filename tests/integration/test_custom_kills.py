@@ -12,7 +12,7 @@ from perdure.activities.contracts import SANDBOXED_SESSION, WAKE, SessionInput
 from perdure.uap.session_key import SessionKey
 from tests.integration.custom_strategies import LONG
 from tests.integration.facts import check_session
-from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stack import Stack, WorkerProcess
 from tests.integration.test_custom_strategies import APP, texts
 
 POINTS = ["generate.stored#3", "call_tool.stored#2", "call_user.called#2", "keep_turn.begun", "keep_turn.stored"]
@@ -41,18 +41,14 @@ async def test_a_death_changes_nothing(stack: Stack, tmp_path: Path, point: str)
     await check_session(stack, handle.session, gaps=True)
 
 
-async def test_a_lost_execution_is_begun_again_and_buys_nothing_twice(stack: Stack) -> None:
+async def test_a_lost_execution_is_begun_again_and_buys_nothing_twice(stack: Stack, tmp_path: Path) -> None:
     """The next one carries the strategy out from the beginning and finds what was stored."""
     name = uuid.uuid4().hex
-    worker = WorkerProcess(stack, APP).wait_ready()
-    try:
-        async with stack.connect() as sessions:
-            handle = await sessions.submit("debate", json.dumps({"name": name}))
-
-            async def three_bought() -> bool:
-                return len(stack.entries(name, "hook")) + len(stack.entries(name, "model")) >= 3
-
-            await eventually(three_bought, what="three answers")
+    crash = {"PERDURE_CRASH_AT": "generate.stored#3", "PERDURE_CRASH_ONCE": str(tmp_path / "crashed")}
+    first = WorkerProcess(stack, APP, **crash).wait_ready()
+    async with stack.connect() as sessions:
+        handle = await sessions.submit("debate", json.dumps({"name": name}))
+        async with first.replaced_when_dead():
             workflow = sessions.client.get_workflow_handle(SessionKey(sessions.tenant, handle.session).workflow_id)
             await workflow.terminate("a test")
             await sessions.client.start_workflow(
@@ -63,8 +59,6 @@ async def test_a_lost_execution_is_begun_again_and_buys_nothing_twice(stack: Sta
                 start_signal=WAKE,
             )
             turn = await handle.result()
-    finally:
-        worker.kill()
     assert [text for _, text in texts(turn)] == [json.dumps({"name": name}), "judge", f"answer to 'judge' {LONG}"]
     bought = [entry["last"] for entry in stack.entries(name, "model")]
     assert len(bought) - len(set(bought)) <= 2  # what was being asked when the execution was ended

@@ -177,8 +177,11 @@ async def test_a_resumable_strategy_goes_on_over_executions(stack: Stack, sessio
     turn = await handle.result()
     assert turn.messages[0].text == "step 20"
     assert [entry["last"] for entry in stack.entries(name, "model")] == [f"step {n}" for n in range(1, 21)]
-    sizes = await history_sizes(sessions, handle.session)
-    assert len(sizes) > 1
+
+    async def are_several() -> bool:
+        return len(await history_sizes(sessions, handle.session)) > 1
+
+    await eventually(are_several, what="several executions in Temporal's list, which is late")
     await check_session(stack, handle.session, gaps=True)
 
 

@@ -209,7 +209,7 @@ async def test_a_cancelled_run_takes_its_agents_along(stack: Stack, worker: Work
         deepest = told(name, [hand("digger", told(name, "never", latency=60))], "never")
         handle = await sessions.submit("lead", told(name, [hand("researcher", deepest)], "never"))
         await stack.until_entries(name, "model", 3)
-        assert (await sessions.cancel(handle.session)).state == "cancelled"
+        assert (await sessions.cancel(handle.session, wait_s=60)).state == "cancelled"
         (child,) = await children_of(sessions, handle.session)
         (grandchild,) = await children_of(sessions, child["session"])
         for one in (handle.session, child["session"], grandchild["session"]):

@@ -16,6 +16,7 @@ from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.store.deleting import mark_deleting
 from perdure.store.tables import metadata
 from perdure.uap.ids import new_id
+from tests.integration.agents import HELD
 from tests.integration.stack import ROOT, Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
 
@@ -85,34 +86,35 @@ async def test_all_of_a_session_goes(stack: Stack, steady_worker: WorkerProcess)
 
 async def test_an_open_run_refuses_but_for_force(stack: Stack, steady_worker: WorkerProcess) -> None:
     """Refused, nothing has changed; by force its viewer gets its terminal event, and its tool's late result is dropped."""
-    values = spec(steps=1, tool="none", seconds=3.0)
+    values = spec(steps=1, tool="none", seconds=HELD)
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await eventually(lambda: _entries(stack, values, "tool"))
+        await stack.until_entries(values["name"], "tool")
         queued = await submit(sessions, spec(), session=handle.session)
         with pytest.raises(RunActive) as refused:
             await sessions.delete(handle.session)
         assert refused.value.run_id == handle.id
         assert (await queued.status()).status == "queued"
-        viewer = asyncio.create_task(_last_event(handle))
-        await asyncio.sleep(0)
+        told: list[str] = []
+        viewer = asyncio.create_task(_tell(handle, told))
+        await eventually(lambda: _is_told(told, "action"), what="a viewer that has come")
         await sessions.delete(handle.session, force=True)
-        assert await viewer == "run.cancelled"
+        await viewer
+        assert told[-1] == "run.cancelled"
+        stack.release(values)
         assert await rows_of(sessions, handle.session) == {}
         await asyncio.sleep(4)  # what the tool and its worker do after that is what is tested: nothing
         assert await rows_of(sessions, handle.session) == {}
 
 
-async def _last_event(handle: RunHandle) -> str:
-    last = ""
+async def _tell(handle: RunHandle, told: list[str]) -> None:
     async with asyncio.timeout(90):
         async for event in handle.events():
-            last = event.type
-    return last
+            told += [event.type]
 
 
-async def _entries(stack: Stack, values: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return stack.entries(values["name"], kind)
+async def _is_told(told: list[str], kind: str) -> bool:
+    return kind in told
 
 
 @pytest.mark.parametrize("point", ["marked", "ended", "emptied", "forgetting"])

@@ -181,7 +181,7 @@ async def cut_off(stack: Stack, statement: str, name: str) -> None:
         await holding.rollback()
     finally:
         for connection in (holder, builder, killer):
-            await connection.close(timeout=5)
+            await connection.close(timeout=60)
 
 
 async def test_l102_an_index_build_that_died_is_found_and_mended(stack: Stack) -> None:

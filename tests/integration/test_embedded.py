@@ -133,7 +133,7 @@ def postgres_by_hand(folder: Path) -> Generator[subprocess.Popen[bytes]]:
         process.send_signal(signal.SIGINT)
 
 
-async def until(condition: Callable[[], bool], within_s: float = 20) -> None:
+async def until(condition: Callable[[], bool], within_s: float = 90) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -288,7 +288,7 @@ async def test_supervision_gives_up(project: Path) -> None:
     (project / ".perdure/postgres/postgresql.conf").write_text("no_such_setting = 1\n")
     os.kill(servers.pids["postgres"], signal.SIGKILL)
     with pytest.raises(EmbeddedError, match="no_such_setting"):
-        await asyncio.wait_for(watching, 30)
+        await asyncio.wait_for(watching, 90)
     await servers.stop()
     assert running(project) == []
 

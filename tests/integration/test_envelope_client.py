@@ -173,7 +173,7 @@ async def test_a_busy_server_is_waited_for_and_not_for_ever(server: EnvelopeServ
     """5.04 and 4.29 are waited for as they ask; for longer than patience lasts they are an error that nobody signed."""
     busy = (503, {"Retry-After": "0"}, b'{"code":"5.04","message":"busy","retryable":true}')
     rate = (429, {"Retry-After": "1"}, b"<html>slow down</html>")
-    patience = Patience(busy=timedelta(seconds=3))
+    patience = Patience(busy=timedelta(seconds=60))
     async with (
         meddling(server.url, server.certificates) as meddler,
         client_of(server, url=meddler.url, patience=patience) as client,

@@ -346,6 +346,11 @@ async def test_a_subscription_follows_a_session_of_its_senders_only(place: DeskP
     assert (await place.row(other)).session == session
     reading = asyncio.create_task(place.frames(receipt))
     await place.answer(await place.send(place.ann.signed("again", reply_to=ask["id"])))
+
+    async def is_told() -> bool:
+        return (await place.row(receipt)).sent >= 0
+
+    await eventually(is_told, what="a first frame that has gone out")
     await place.send(place.ann.cancel(subscribe))
     frames = await reading
     kinds = [frame["payload"]["event"]["type"] for frame in frames[:-1]]

@@ -115,7 +115,7 @@ async def killed(stack: Stack, name: str, text: str, point: str) -> Told:
         first = WorkerProcess(stack, APP, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=mark).wait_ready()
         then = None
         try:
-            async with stack.connect() as sessions, asyncio.timeout(90):
+            async with stack.connect() as sessions, asyncio.timeout(200):
                 reading = asyncio.create_task(read(AGENTS[name].stream(text)))
                 await asyncio.to_thread(first.wait_dead)
                 then = WorkerProcess(stack, APP).wait_ready()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import AsyncGenerator, Callable
 from typing import cast
@@ -20,6 +21,8 @@ from tests.integration.event_stage import NOBODY, Served, narrow_socket, served_
 from tests.integration.stack import Stack, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+connect = functools.partial(websockets.connect, open_timeout=90)
+"""However busy the machine is."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -58,7 +61,7 @@ async def code_of_end(connection: ClientConnection, messages: list[str]) -> int 
 async def test_a_socket_tells_the_same(served: Served) -> None:
     """Numbers, filters and resuming are those of the other stream; the client may choose anew at any time."""
     handle = await served.run("slow_teller")
-    async with websockets.connect(socket_url(served, handle.session)) as connection:
+    async with connect(socket_url(served, handle.session)) as connection:
         events = await hear(connection, lambda event: event["type"] in RUN_TERMINAL)
         log = await served.log(handle.session)
         assert events == log
@@ -67,7 +70,7 @@ async def test_a_socket_tells_the_same(served: Served) -> None:
         await connection.send(json.dumps({"after": 0, "types": ["run.*"]}))
         runs = [event for event in log if str(event["type"]).startswith("run.")]
         assert await hear(connection, lambda event: event["type"] in RUN_TERMINAL) == runs
-    async with websockets.connect(socket_url(served, handle.session, after="4", types="run.*")) as connection:
+    async with connect(socket_url(served, handle.session, after="4", types="run.*")) as connection:
         assert await hear(connection, lambda event: event["type"] in RUN_TERMINAL) == [
             e for e in runs if cast(int, e["seq"]) > 4
         ]
@@ -78,7 +81,7 @@ async def test_a_silent_socket_says_that_it_is_alive_and_where_it_stands(served:
     await handle.result()
     last = len(await served.log(handle.session))
     async with (
-        websockets.connect(socket_url(served, handle.session, types="nothing")) as connection,
+        connect(socket_url(served, handle.session, types="nothing")) as connection,
         asyncio.timeout(90),
     ):
         while json.loads(await connection.recv()) != {"type": "stream.alive", "after": last}:
@@ -87,7 +90,7 @@ async def test_a_silent_socket_says_that_it_is_alive_and_where_it_stands(served:
 
 async def test_a_socket_for_nobody_is_refused(served: Served) -> None:
     with pytest.raises(websockets.InvalidStatus) as refused:
-        await websockets.connect(socket_url(served, NOBODY))
+        await connect(socket_url(served, NOBODY))
     assert refused.value.response.status_code == 404
     assert json.loads(refused.value.response.body or b"")["code"] == "unknown_session"
 
@@ -100,14 +103,14 @@ async def test_a_socket_for_nobody_is_refused(served: Served) -> None:
 async def test_l99_a_message_that_cannot_be_used_ends_the_socket(served: Served, message: str, code: int) -> None:
     """L99: Too large, or none that is known: the code says which."""
     handle = await served.run()
-    async with websockets.connect(socket_url(served, handle.session)) as connection:
+    async with connect(socket_url(served, handle.session)) as connection:
         assert await code_of_end(connection, [message]) == code
 
 
 async def test_l99_a_flood_of_messages_ends_the_socket(served: Served) -> None:
     """L99: Ten thousand tiny ones."""
     handle = await served.run()
-    async with websockets.connect(socket_url(served, handle.session)) as connection:
+    async with connect(socket_url(served, handle.session)) as connection:
         assert await code_of_end(connection, ['{"after": 0}'] * 10_000) == 1008
 
 
@@ -116,7 +119,7 @@ async def test_l99_a_socket_that_never_reads_is_dropped(served: Served) -> None:
     handle = await served.run()
     await handle.result()
     await served.emit(handle.session, 3000, 5000)
-    async with websockets.connect(
+    async with connect(
         socket_url(served, handle.session), sock=narrow_socket(served.url), max_queue=1, compression=None
     ) as connection:
 

@@ -29,7 +29,7 @@ async def test_an_error_in_a_strategy_fails_the_run(stack: Stack) -> None:
         async with stack.connect() as sessions:
             for name in ("broken_key", "broken_type", "broken_base"):
                 handle = await sessions.submit(name, json.dumps(spec()))
-                assert await finish(sessions, handle, seconds=15) == "failed"
+                assert await finish(sessions, handle) == "failed"
                 error = (await handle.status()).error or {}
                 assert error["type"] == "StrategyError", error
                 await check_session(stack, handle.session)
@@ -48,7 +48,7 @@ async def test_what_only_a_deploy_can_cure_is_listed_and_cured(stack: Stack) -> 
             return _workflow_id(handle) in (await check_stuck(sessions.client)).found
 
         try:
-            await eventually(listed, seconds=60)
+            await eventually(listed, what="the run in the doctor's list")
             assert (await handle.status()).status == "running"
         finally:
             worker.kill()
@@ -107,5 +107,11 @@ async def test_a_worker_without_the_agent_hands_its_calls_on(stack: Stack) -> No
 
 
 async def _failed_tasks(sessions: Sessions, handle: RunHandle) -> int:
+    """How many workflow tasks an error has failed; one whose thread a busy machine did not let run is none of them."""
     events = sessions.client.get_workflow_handle(_workflow_id(handle)).fetch_history_events()
-    return len([event async for event in events if event.HasField("workflow_task_failed_event_attributes")])
+    failed = [
+        event.workflow_task_failed_event_attributes.failure.message
+        async for event in events
+        if event.HasField("workflow_task_failed_event_attributes")
+    ]
+    return sum("Potential deadlock detected" not in message for message in failed)

@@ -35,7 +35,7 @@ asyncio.run(main())
 async def _client_dies_after_its_commit(stack: Stack, values: dict[str, Any], session: str, key: str) -> None:
     environment = {**stack.addressing, "PERDURE_CRASH_AT": "submit.stored", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", CLIENT, json.dumps(values), session, key]
-    died = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, timeout=40)
+    died = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, timeout=120)
     assert died.returncode == -9, died.stderr.decode()
 
 
@@ -51,7 +51,7 @@ async def test_client_killed_between_commit_and_signal(stack: Stack, steady_work
         again = await submit(sessions, values, session=opened.session, key=key)
         assert again.accepted.repeated
         assert again.id == row.id
-    assert len(stack.entries(values["name"], "model")) == 2
+    assert {entry["number"] for entry in stack.entries(values["name"], "model")} == {0, 1}
     await check_session(stack, opened.session, values["name"])
 
 
@@ -88,10 +88,11 @@ async def test_a_key_answers_the_first_outcome_after_completion(stack: Stack, st
     async with stack.connect() as sessions:
         first = await submit(sessions, values, key=key)
         turn = await first.result()
+        bought = len(stack.entries(values["name"], "model"))
         again = await submit(sessions, values, key=key)
         assert again.accepted.status == "completed"
         assert await again.result() == turn
-    assert len(stack.entries(values["name"], "model")) == 2
+    assert len(stack.entries(values["name"], "model")) == bought
 
 
 async def test_different_keys_happen_in_order(stack: Stack, steady_worker: WorkerProcess) -> None:

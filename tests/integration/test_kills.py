@@ -17,6 +17,7 @@ from perdure.store.waits import open_waits
 from perdure.testing.crash import CRASH_POINTS
 from perdure.uap.options import RunOptions
 from perdure.uap.session_key import SessionKey
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session, count_activities
 from tests.integration.stack import Stack, WorkerProcess, eventually
 
@@ -29,8 +30,6 @@ RUN_POINTS = [
 RECORD_POINTS = [point for point in CRASH_POINTS if point.startswith("record.")]
 DELTA_POINTS = [point for point in CRASH_POINTS if point.startswith("deltas.")]
 EFFECTS = ["none", "idempotent", "at_most_once", "once"]
-ANSWER_S = 2.0
-"""So long a model takes where a pause is to reach its run during the first call, on a busy machine too."""
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +138,8 @@ async def test_worker_dies_while_it_stores_deltas(stack: Stack, tmp_path: Path, 
     """A viewer is told that the first try's text is void, and then gets the whole answer once."""
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
-        handle = await sessions.submit("talker", "talk", options=RunOptions(params={"words": 20}))
+        words = 100 if point.endswith("#4") else 20  # on a busy machine many words are one batch
+        handle = await sessions.submit("talker", "talk", options=RunOptions(params={"words": words}))
         async with first.replaced_when_dead():
             assert await finish(sessions, handle) == "completed"
         turn = await handle.result()
@@ -180,16 +180,17 @@ async def test_a_restart_reads_no_checkpoint_row(stack: Stack) -> None:
 @pytest.mark.parametrize("point", RECORD_POINTS)
 async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: str) -> None:
     """A pause that meets a crash is a pause all the same, and resumes."""
-    values = spec(steps=2, latency=ANSWER_S)
+    values = spec(steps=2, latency=HELD)
     first = WorkerProcess(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c")).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
         await stack.until_entries(values["name"], "model")
         await sessions.pause(handle.session, wait_s=0.1)
         async with first.replaced_when_dead():
+            stack.release(values)
             await _until_event(handle, "run.parked")
             assert (await handle.status()).status == "parked"
-            assert (await sessions.resume(handle.session, wait_s=10)).state == "resumed"
+            assert (await sessions.resume(handle.session, wait_s=60)).state == "resumed"
             assert await finish(sessions, handle) == "completed"
     facts = await check_session(stack, handle.session, values["name"])
     kinds = [event.type for event in facts.events]
@@ -199,12 +200,13 @@ async def test_worker_dies_while_it_pauses(stack: Stack, tmp_path: Path, point: 
 @pytest.mark.parametrize("moment", ["model", "tool"])
 async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None:
     """S09: SIGKILL in the middle of a model call or of a tool."""
-    values = spec(steps=2, latency=1.0 if moment == "model" else 0.0, seconds=1.0 if moment == "tool" else 0.0)
+    values = spec(steps=2, latency=HELD if moment == "model" else 0.0, seconds=HELD if moment == "tool" else 0.0)
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
         await stack.until_entries(values["name"], moment)
         first.kill()
+        stack.release(values)
         second = WorkerProcess(stack).wait_ready()
         try:
             assert await finish(sessions, handle) == "completed"
@@ -215,35 +217,37 @@ async def test_worker_killed_during_an_effect(stack: Stack, moment: str) -> None
 
 async def test_worker_killed_while_a_run_is_paused(stack: Stack) -> None:
     """A paused run stays paused over a kill, and goes on when it is resumed."""
-    values = spec(steps=2, latency=ANSWER_S)
+    values = spec(steps=2, latency=HELD)
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
         await stack.until_entries(values["name"], "model")
-        assert (await sessions.pause(handle.session)).state == "paused"
+        assert (await sessions.pause(handle.session, wait_s=60)).state == "paused"
+        stack.release(values)
         await _until_event(handle, "run.parked")
         first.kill()
         second = WorkerProcess(stack).wait_ready()
         try:
-            bought = len(stack.entries(values["name"], "model"))
-            assert (await sessions.resume(handle.session, wait_s=10)).state == "resumed"
+            bought = _answers_asked_for(stack, values)
+            assert (await sessions.resume(handle.session, wait_s=60)).state == "resumed"
             assert await finish(sessions, handle) == "completed"
         finally:
             second.kill()
-    assert bought == 1
-    assert len(stack.entries(values["name"], "model")) == 3
+    assert bought == {0}
+    assert _answers_asked_for(stack, values) == {0, 1, 2}
     await check_session(stack, handle.session, values["name"])
 
 
 async def test_a_resume_that_meets_a_lost_parking_is_kept(stack: Stack, tmp_path: Path) -> None:
     """The worker dies right after it noted the parking, and the resume is there before the next one looks."""
-    values = spec(steps=2, latency=ANSWER_S)
+    values = spec(steps=2, latency=HELD)
     environment = {"PERDURE_CRASH_AT": "record.stored#2", "PERDURE_CRASH_ONCE": str(tmp_path / "c")}
     first = WorkerProcess(stack, **environment).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
         await stack.until_entries(values["name"], "model")
-        assert (await sessions.pause(handle.session)).state == "paused"
+        assert (await sessions.pause(handle.session, wait_s=60)).state == "paused"
+        stack.release(values)
         await asyncio.to_thread(first.wait_dead)
         assert (await sessions.resume(handle.session, wait_s=0.1)).state == "recorded"
         second = WorkerProcess(stack).wait_ready()
@@ -304,8 +308,9 @@ async def test_servers_killed_under_runs(stack: Stack, servers: tuple[str, ...])
     finally:
         worker.kill()
     assert statuses == ["completed"] * 5
+    storing_s = 30 if "postgres" in servers else 0.002  # an answer in hand is stored once the database is back
     for handle, values in zip(handles, all_values, strict=True):
-        await check_session(stack, handle.session, values["name"])
+        await check_session(stack, handle.session, values["name"], storing_s=storing_s)
 
 
 async def test_no_worker_and_no_temporal_at_submit(stack: Stack) -> None:
@@ -349,6 +354,11 @@ async def test_everything_killed(stack: Stack) -> None:
     finally:
         second.kill()
     await check_session(stack, handle.session, values["name"])
+
+
+def _answers_asked_for(stack: Stack, values: dict[str, Any]) -> set[int]:
+    """Which answers a spec's model was asked for; for one again where the call was lost."""
+    return {int(entry["number"]) for entry in stack.entries(values["name"], "model")}
 
 
 async def _until_closed(sessions: Sessions, handle: RunHandle) -> None:

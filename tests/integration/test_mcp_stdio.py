@@ -29,6 +29,13 @@ async def test_a_client_starts_the_server_and_buys(mcp_place: McpPlace, mode: st
     async def hear(message: Any) -> None:
         heard.append(message)
 
+    def changes() -> int:
+        return len([one for one in heard if isinstance(one, ToolListChangedNotification)])
+
+    async def heard_all() -> bool:
+        return changes() >= expected
+
+    expected = 4 if mode == "legacy" else 0  # three moves, and the address given
     async with Client(mcp_place.stdio(), mode=mode, message_handler=hear) as client:
         assert client.protocol_version == version
         assert await tool_names(client) == ["search", "transition_stage", "terminate_session"]
@@ -37,8 +44,8 @@ async def test_a_client_starts_the_server_and_buys(mcp_place: McpPlace, mode: st
         paid = await buy(client.call_tool)
         assert await tool_names(client) == ["terminate_session"]
         assert fields(paid)["session_id"] in str(client.instructions)
-    changes = [one for one in heard if isinstance(one, ToolListChangedNotification)]
-    assert len(changes) == (4 if mode == "legacy" else 0), "three moves, and the address given"
+        await eventually(heard_all, what=f"{expected} changes: {heard}")
+    assert changes() == expected
 
 
 async def test_others_may_act_in_the_session_and_the_client_hears_of_it(mcp_place: McpPlace) -> None:
@@ -64,22 +71,23 @@ async def test_the_server_is_killed_half_way_and_another_goes_on(mcp_place: McpP
         session = await server.begin()
         await server.call("transition_stage", target_stage="cart")
         await server.call("add", sku="pen")
-        await server.send(request(9, "tools/call", name="wrap", arguments={"seconds": 1.0}))
+        await server.send(request(9, "tools/call", name="wrap", arguments={}))
         await mcp_place.stack.until_entries(session, "wrapping")
         server.process.send_signal(signal.SIGKILL)
         await server.process.wait()
+    mcp_place.release(session)
     async with Client(mcp_place.stdio("--session", session), mode="legacy") as client:
         assert "add" in await tool_names(client)
         added = await client.call_tool("add", {"sku": "ink"})
         assert fields(added)["result"] == 2
-    assert len(mcp_place.stack.entries(session, "wrapped")) == 1
+    assert mcp_place.wrapped(session) == 1
 
 
 async def test_a_client_that_leaves_ends_the_process_and_not_its_action(mcp_place: McpPlace) -> None:
     async with speaking(mcp_place) as server:
         session = await server.begin()
         await server.call("transition_stage", target_stage="cart")
-        await server.send(request(9, "tools/call", name="wrap", arguments={"seconds": 1.0}))
+        await server.send(request(9, "tools/call", name="wrap", arguments={}))
         await mcp_place.stack.until_entries(session, "wrapping")
         server.close()
         async with asyncio.timeout(60):
@@ -87,8 +95,11 @@ async def test_a_client_that_leaves_ends_the_process_and_not_its_action(mcp_plac
         said = await server.said()
     assert f"--session {session}" in said, "it is told by which id one goes on"
 
+    assert mcp_place.wrapped(session) == 0
+    mcp_place.release(session)
+
     async def wrapped() -> bool:
-        return len(mcp_place.stack.entries(session, "wrapped")) == 1
+        return mcp_place.wrapped(session) == 1
 
     await eventually(wrapped)
 

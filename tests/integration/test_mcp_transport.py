@@ -122,14 +122,15 @@ async def test_a_client_is_killed_half_way_and_another_goes_on(mcp_place: McpPla
         session = mcp.partition(".")[0]
         await call(first, mcp, 1, "transition_stage", target_stage="cart")
         await call(first, mcp, 2, "add", sku="pen")
-        wrapping = asyncio.create_task(call(first, mcp, 3, "wrap", seconds=1.0))
+        wrapping = asyncio.create_task(call(first, mcp, 3, "wrap"))
         await mcp_place.stack.until_entries(session, "wrapping")
         wrapping.cancel()
         await asyncio.gather(wrapping, return_exceptions=True)
+    mcp_place.release(session)
     async with mcp_place.client(other, session=session, mode="legacy") as client:
         assert "add" in await tool_names(client)
         await client.call_tool("provide_state", {"user.email": "ann@example.com"})
-        assert len(mcp_place.stack.entries(session, "wrapped")) == 1
+        assert mcp_place.wrapped(session) == 1
         await client.call_tool("transition_stage", {"target_stage": "checkout"})
         assert fields(await client.call_tool("pay", {}))["result"]["order"] == "42"
     assert len(mcp_place.stack.entries(session, "paid")) == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from decimal import Decimal
@@ -28,7 +28,6 @@ from tests.integration.facts import check_session, count_activities
 from tests.integration.middleware_agents import AGENTS, SECRET
 from tests.integration.serving import serving
 from tests.integration.stack import Stack, eventually
-from tests.scale import allowed_s
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -251,9 +250,7 @@ async def test_nothing_unchecked_is_shown_while_a_guarded_run_goes_on_or_after_i
         handle = await sessions.submit("guarded", said)
         await eventually(lambda: _has(stack, name, "z.after"), what="the run is about to be checked")
         during = [await thread(sessions, handle.session), await exported(sessions, handle.session)]
-        began = time.monotonic()
-        assert (await sessions.cancel(handle.session)).state == "cancelled"
-        assert time.monotonic() - began < allowed_s(5)
+        assert (await sessions.cancel(handle.session, wait_s=60)).state == "cancelled"
         with pytest.raises(RunCancelled):
             await handle.result()
         after = [await thread(sessions, handle.session), await exported(sessions, handle.session)]
@@ -340,19 +337,21 @@ async def test_memory_changes_what_the_model_sees_and_nothing_else(stack: Stack,
 async def test_a_budget_ends_a_run_before_the_step_that_would_be_over_it(
     stack: Stack, agent: str, code: str, steps: int
 ) -> None:
-    spec = {"rounds": 9, "latency": 1.0 if code == "max_time" else 0}
+    spec = {"rounds": 9, "latency": 5.5 if code == "max_time" else 0}
     there, said_there = given(**spec)
     here, said_here = given(**spec)
+    running = asyncio.create_task(in_process(BY_NAME[agent], said_here))
     async with stack.connect() as sessions:
         handle = await sessions.submit(agent, said_there)
         with pytest.raises(LimitExceeded) as raised:
             await handle.result()
         counts = await count_activities(sessions, handle.session)
-    went = await in_process(BY_NAME[agent], said_here)
+    went = await running
     assert isinstance(went, LimitExceeded)
     assert (raised.value.code, went.code, raised.value.run_id) == (code, code, handle.id)
     assert went.run_id is not None
-    assert [len(stack.entries(name, "model")) for name in (there, here)] == [steps, steps]
+    asked = [{entry["number"] for entry in stack.entries(name, "model")} for name in (there, here)]
+    assert asked == [set(range(steps))] * 2
     if code != "max_time":
         assert str(raised.value) == str(went)
     assert counts["perdure.around"] == 1 + (steps + 1) + 1
@@ -383,9 +382,7 @@ async def test_a_run_is_cancelled_during_before(stack: Stack) -> None:
     async with stack.connect() as sessions:
         handle = await sessions.submit("traced", said)
         await eventually(lambda: _has(stack, name, "b.before"), what="before")
-        began = time.monotonic()
-        assert (await sessions.cancel(handle.session)).state == "cancelled"
-        assert time.monotonic() - began < allowed_s(5)
+        assert (await sessions.cancel(handle.session, wait_s=60)).state == "cancelled"
     assert [entry["hook"] for entry in stack.entries(name, "around")] == ["a.before", "b.before"]
     await check_session(stack, handle.session)
 

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.errors import LimitExceeded
 from tests.integration.facts import check_session, history_sizes
-from tests.integration.stack import Stack, WorkerProcess
+from tests.integration.stack import Stack, WorkerProcess, eventually
 
 APP = "tests.integration.middleware_agents:app"
 
@@ -72,10 +72,13 @@ async def test_a_run_with_middleware_goes_on_over_executions(stack: Stack) -> No
             said = json.dumps({"name": name, "rounds": 9, "who": "Alice", "text": "Bob"})
             handle = await sessions.submit("guarded", said)
             turn = await handle.result()
-            sizes = await history_sizes(sessions, handle.session)
+
+            async def listed() -> bool:
+                return len(await history_sizes(sessions, handle.session)) >= 3
+
+            await eventually(listed, what="three executions listed")
     finally:
         worker.kill()
-    assert len(sizes) >= 3
     assert turn.response.text == "B."
     assert len(turn.messages) == 2 + 2 * 9
     assert {entry["input"] for entry in stack.entries(name, "model")} == {said.replace("Alice", "A.")}

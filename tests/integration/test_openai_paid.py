@@ -134,4 +134,4 @@ async def test_a_run_that_waits_in_its_middle_is_paid_by_the_same_request(
         assert response.headers["X-Run-Id"] == first.headers["X-Run-Id"]
         await until_settled(sessions, await sessions.run(response.headers["X-Run-Id"]))
         assert await purse.stands() == (Decimal("0.98"), Decimal(0))
-    assert len(stack.entries("middle", "model")) == 2
+    assert {entry["number"] for entry in stack.entries("middle", "model")} == {0, 1}

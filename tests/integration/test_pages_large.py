@@ -22,7 +22,7 @@ from perdure.store.waits import open_waits
 from tests.integration.access_stage import serving
 from tests.integration.api_server import checked
 from tests.integration.crowd import KEYS, TENANT, WAITS, Crowd, crowd_of
-from tests.integration.page_plans import Watched
+from tests.integration.page_plans import Cost, Watched
 from tests.integration.stack import Stack
 from tests.scale import scaled
 
@@ -102,6 +102,11 @@ async def watched(crowd: Crowd) -> AsyncGenerator[Watched]:
     await database.close()
 
 
+def most_of(costs: Sequence[Cost]) -> float:
+    """The milliseconds within which `SHARE` of the rounds were."""
+    return sorted(cost.ms for cost in costs)[int(SHARE * (ROUNDS - 1))]
+
+
 async def all_rows(database: Database, of: PagedList) -> list[Any]:
     """A whole list, by its longest pages."""
     rows: list[Any] = []
@@ -121,7 +126,7 @@ async def test_l89_a_page_costs_what_it_shows(crowd: Crowd, watched: Watched, na
         costs = [await watched.cost(lambda db, at=at: of.read(db, at, LIMIT)) for _ in range(ROUNDS)]
         assert costs[0].whole == [], at
         assert costs[0].rows <= of.touched * LIMIT + 10, (at, costs[0])
-        assert sorted(cost.ms for cost in costs)[int(SHARE * (ROUNDS - 1))] < MOST_MS, at
+        assert most_of(costs) < MOST_MS, at
 
 
 ADD_SESSIONS = """with made as (
@@ -220,9 +225,9 @@ async def test_l89_short_lists_and_single_rows_need_no_walk(crowd: Crowd, watche
         await connection.execute(KEYS)
         await connection.execute("analyze perdure.api_keys")
     for read, count in ((list_agents, 200), (list_keys, 1000)):
-        cost = await watched.cost(lambda db, read=read: read(db, "other"))
-        assert cost.rows <= 2 * count
-        assert cost.ms < MOST_MS
+        costs = [await watched.cost(lambda db, read=read: read(db, "other")) for _ in range(ROUNDS)]
+        assert costs[0].rows <= 2 * count
+        assert most_of(costs) < MOST_MS
 
 
 async def _run_ids(crowd: Crowd, database: Database) -> tuple[str, str]:

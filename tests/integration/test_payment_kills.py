@@ -12,6 +12,7 @@ import pytest
 from tests.integration.facts import check_session
 from tests.integration.paying import (
     Purse,
+    answers_asked_for,
     by_token,
     payment_rows,
     payments_of,
@@ -85,8 +86,7 @@ async def test_all_die_between_the_asking_and_the_paying(stack: Stack, steps: in
             little = await Purse.funded(sessions, "0.04")
             handle = await submit(sessions, said(name, steps=steps), little if steps else None, agent="dear")
             asked = await until_asked(sessions, handle)
-        calls = len(stack.entries(name, "model"))
-        assert calls == (2 if steps else 0)
+        assert answers_asked_for(stack, name) == (2 if steps else 0)
         purse = await Purse.funded(sessions, "1")
         assert isinstance(await payments_of(sessions).submit(handle.id, by_token(purse.token), by="me"), dict)
         with worker(stack):
@@ -94,7 +94,7 @@ async def test_all_die_between_the_asking_and_the_paying(stack: Stack, steps: in
             await until_settled(sessions, handle)
         required = [data["wait"] for kind, data in await payment_rows(sessions, handle) if kind == "payment.required"]
         assert required == [asked.wait]
-        assert len(stack.entries(name, "model")) == steps + 1
+        assert answers_asked_for(stack, name) == steps + 1
         whole = COSTS * (steps + 1)
         paid_before = min(whole, Decimal("0.04")) if steps else Decimal(0)
         assert await little.stands() == (Decimal("0.04") - paid_before, Decimal(0))

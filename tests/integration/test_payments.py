@@ -15,6 +15,7 @@ from perdure.uap.payments import Refusal, SubmittedPayment
 from tests.integration.facts import check_session, read_facts
 from tests.integration.paying import (
     Purse,
+    answers_asked_for,
     by_token,
     payment_rows,
     payments_of,
@@ -116,7 +117,7 @@ async def test_a_run_that_uses_more_asks_for_more(stack: Stack) -> None:
             handle = await submit(sessions, said(name, steps=4), purse, agent="dear")
             asked = await until_asked(sessions, handle)
             assert (asked.asked["reason"], asked.asked["amount"]) == ("top_up", "0.02")
-            assert len(stack.entries(name, "model")) == 2
+            assert answers_asked_for(stack, name) == 2
             short = await payments.submit(handle.id, by_token(purse.token), by="me")
             assert isinstance(short, Refusal)
             assert (short.code, short.balance_required, short.balance_current) == (
@@ -131,7 +132,7 @@ async def test_a_run_that_uses_more_asks_for_more(stack: Stack) -> None:
         assert (settled["charged"], settled["short"]) == ("0.10", "0.00")
         assert await purse.stands() == (Decimal("0.01"), Decimal(0))
         assert await other.stands() == (Decimal("0.94"), Decimal(0))
-        assert len(stack.entries(name, "model")) == 5
+        assert answers_asked_for(stack, name) == 5
     await check_session(stack, handle.session, name)
 
 
@@ -194,12 +195,12 @@ async def test_a_strategy_of_ones_own_is_paid_for_at_each_of_its_model_calls(sta
             little = await Purse.funded(sessions, "0.04")
             handle = await submit(sessions, said(name, steps=2), little, agent="own")
             await until_asked(sessions, handle)
-            assert len(stack.entries(name, "model")) == 2
+            assert answers_asked_for(stack, name) == 2
             other = await Purse.funded(sessions, "1")
             assert isinstance(await payments_of(sessions).submit(handle.id, by_token(other.token), by="me"), dict)
             await handle.result()
             await until_settled(sessions, handle)
-        assert len(stack.entries(name, "model")) == 3
+        assert answers_asked_for(stack, name) == 3
         assert await little.stands() == (Decimal("0.00"), Decimal(0))
         assert await other.stands() == (Decimal("0.98"), Decimal(0))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.store.checkpoints import list_checkpoints
 from perdure.uap.session_key import SessionKey
+from tests.integration.rebuilt_sessions import ended, event, submit
 from tests.integration.stack import Stack, WorkerProcess, eventually
-from tests.integration.test_kills import finish, spec, submit
 
 
 async def _queried(sessions: Sessions, handle: RunHandle) -> dict[str, Any]:
@@ -35,32 +36,25 @@ async def check_equal(sessions: Sessions, handle: RunHandle) -> dict[str, Any]:
     return found
 
 
-async def test_queries_equal_rows_in_every_state(stack: Stack) -> None:
+async def test_queries_equal_rows_in_every_state(stack: Stack, rebuilt_worker: WorkerProcess, tmp_path: Path) -> None:
     """Paused in the middle after continuing as new, and closed at the end."""
-    worker = WorkerProcess(stack, PERDURE_CONTINUE_AS_NEW_EVENTS="100").wait_ready()
-    values = spec(steps=20, latency=0.15, tool="none")
-    try:
-        async with stack.connect() as sessions:
-            handle = await submit(sessions, values)
+    gate = tmp_path / "gate"
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, steps=20, held={12: str(gate)})
+        await event(handle, "observation", 12)
+        open_now = await _queried(sessions, handle)
+        assert open_now["status"]["status"] == "running"
+        assert open_now["status"]["run"] == handle.id
+        assert (await sessions.pause(handle.session, wait_s=60)).state == "paused"
+        gate.touch()
 
-            async def far_enough() -> bool:
-                return len(stack.entries(values["name"], "model")) >= 12
+        async def parked() -> bool:
+            return (await handle.status()).status == "parked"
 
-            await eventually(far_enough)
-            open_now = await _queried(sessions, handle)
-            assert open_now["status"]["status"] == "running"
-            assert open_now["status"]["run"] == handle.id
-            assert (await sessions.pause(handle.session)).state == "paused"
-
-            async def parked() -> bool:
-                return (await handle.status()).status == "parked"
-
-            await eventually(parked)
-            paused = await check_equal(sessions, handle)
-            assert paused["status"]["paused"]
-            await sessions.resume(handle.session)
-            assert await finish(sessions, handle) == "completed"
-            closed = await check_equal(sessions, handle)
-            assert len(closed["checkpoints"]) == 21
-    finally:
-        worker.kill()
+        await eventually(parked)
+        paused = await check_equal(sessions, handle)
+        assert paused["status"]["paused"]
+        await sessions.resume(handle.session)
+        assert await ended(handle) == "completed"
+        closed = await check_equal(sessions, handle)
+        assert len(closed["checkpoints"]) == 21

@@ -41,7 +41,11 @@ async def test_eventful_session_is_what_it_should_be(stack: Stack, eventful: tup
     assert len({row["temporal_run_id"] for row in rows["checkpoints"] if row["run_id"] == long}) >= 3
     assert len(before.document) > 1_000_000
     async with stack.connect() as using:
-        assert len(await executions(using, key)) >= 5  # inputs that come close together share one
+
+        async def listed() -> bool:
+            return len(await executions(using, key)) >= 5  # inputs that come close together share one
+
+        await eventually(listed, what="the executions listed")
 
 
 async def test_deleted_index_comes_back_to_the_byte(stack: Stack, eventful: tuple[SessionKey, Snapshot]) -> None:

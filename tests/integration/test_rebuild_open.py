@@ -61,7 +61,7 @@ async def test_paused_session_stays_paused(stack: Stack, rebuilt_worker: WorkerP
     async with stack.connect() as using:
         handle = await submit(using, steps=2, gate=str(gate))
         await event(handle, "tool_execution_start", 1)
-        assert (await using.pause(handle.session)).state == "paused"
+        assert (await using.pause(handle.session, wait_s=60)).state == "paused"
         gate.touch()
         key = SessionKey(using.tenant, handle.session)
 
@@ -73,7 +73,7 @@ async def test_paused_session_stays_paused(stack: Stack, rebuilt_worker: WorkerP
         await wipe(using.database, key, *INDEX)
         await rebuild(using, key)
         assert await take_snapshot(using.database, key) == before
-        assert (await using.resume(handle.session)).state == "resumed"
+        assert (await using.resume(handle.session, wait_s=60)).state == "resumed"
         assert await ended(handle) == "completed"
         assert await rebuild(using, key) == NOTHING
 
@@ -117,7 +117,7 @@ async def _die_at(stack: Stack, folder: Path, point: str) -> None:
         handle = await submit(using, name, steps=1, gate=str(gate))
         if name.startswith("record"):  # the second record parks the run, and takes the checkpoint along
             await event(handle, "tool_execution_start", 1)
-            assert (await using.pause(handle.session)).state == "paused"
+            assert (await using.pause(handle.session, wait_s=60)).state == "paused"
         gate.touch()
         await asyncio.to_thread(first.wait_dead)
         second = WorkerProcess(stack, APP, **own)
@@ -125,7 +125,7 @@ async def _die_at(stack: Stack, folder: Path, point: str) -> None:
         try:
             if name.startswith("record"):
                 await eventually(lambda: recorded(using, handle, 3), what="the second record, told")
-                assert (await using.resume(handle.session, wait_s=20)).state == "resumed"
+                assert (await using.resume(handle.session, wait_s=60)).state == "resumed"
             assert await ended(handle) == "completed"
             key = SessionKey(using.tenant, handle.session)
             before = await take_snapshot(using.database, key)

@@ -10,6 +10,7 @@ from perdure.runtime.executions import key_of
 from perdure.runtime.reconciler import Reconciler
 from perdure.runtime.sweep import Sweep
 from perdure.uap.session_key import SessionKey
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session
 from tests.integration.reconciling import AT_ONCE, execute
 from tests.integration.stack import Stack, WorkerProcess
@@ -40,13 +41,15 @@ async def test_rounds_with_the_defaults(stack: Stack, steady_worker: WorkerProce
 
 async def test_l35_two_recoverers_make_one_execution(stack: Stack, steady_worker: WorkerProcess) -> None:
     """L35, L37: a lost run is woken by several processes at the same moment: it is adopted once and ends once."""
-    values = spec(steps=3, latency=0.3, tool="none")
+    values = spec(steps=3, latency=HELD, tool="none")
     async with stack.connect() as sessions, stack.connect() as others:
         handle = await submit(sessions, values)
-        await stack.until_entries(values["name"], "model", 2)
+        await stack.until_entries(values["name"], "model")
         await sessions.client.get_workflow_handle(handle.accepted.key.workflow_id).terminate("by hand")
         reconcilers = [Reconciler(one.client, one.database, pace=AT_ONCE) for one in (sessions, others, sessions)]
         await asyncio.gather(*(one.wake_lost_runs() for one in reconcilers))
+        await stack.until_entries(values["name"], "model", 2)
+        stack.release(values)
         assert await finish(sessions, handle) == "completed"
     facts = await check_session(stack, handle.session, values["name"], storing_s=0.5)
     assert [event.type for event in facts.events].count("run.adopted") == 1

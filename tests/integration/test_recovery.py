@@ -8,6 +8,7 @@ from pathlib import Path
 from perdure.runtime.reconciler import Reconciler
 from perdure.store.events import Event, read_events
 from perdure.uap.ids import new_id
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session, read_facts
 from tests.integration.reconciling import AT_ONCE, doctor, execute
 from tests.integration.stack import Stack, WorkerProcess
@@ -17,12 +18,13 @@ from tests.scale import scaled
 
 async def test_a_run_that_the_head_forgot_is_gone_on_with(stack: Stack) -> None:
     """The head was restored without its active run while no worker was there: the run is made active, and completes."""
-    values = spec(steps=2, latency=0.2, tool="none")
+    values = spec(steps=2, seconds=HELD, tool="none")
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
-        await stack.until_entries(values["name"], "tool_done")
+        await stack.until_entries(values["name"], "tool")
         first.kill()
+        stack.release(values)
         key = handle.accepted.key
         await sessions.client.get_workflow_handle(key.workflow_id).terminate("by hand")
         forget = (
@@ -42,12 +44,13 @@ async def test_a_run_that_the_head_forgot_is_gone_on_with(stack: Stack) -> None:
 
 async def test_what_a_stuck_run_waits_for_is_said(stack: Stack) -> None:
     """Without a worker a run does not get on: the doctor says so, and why, and it is no question of a person's."""
-    values = spec(steps=2, latency=0.3, tool="none")
+    values = spec(steps=2, latency=HELD, tool="none")
     first = WorkerProcess(stack).wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
         await stack.until_entries(values["name"], "model")
         first.kill()
+        stack.release(values)
         old = "update perdure.session_heads set touched_at = now() - interval '1 hour' where session_id = :session"
         await execute(sessions, handle.accepted.key, old)
         check = await doctor(sessions, "progress")

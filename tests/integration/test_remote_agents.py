@@ -85,8 +85,12 @@ async def test_a_stream_is_kept_as_it_comes(servers: TwoServers, binding: str) -
         await eventually(accepted, what="an accepted ask")
         await servers.until_far_run(text, "running")
         assert (await handle.status()).status == "parked"
-        described = await sessions.client.get_workflow_handle(wait.key.workflow_id).describe()
-        assert list(described.raw_description.pending_activities) == []
+
+        async def at_rest() -> bool:
+            described = await sessions.client.get_workflow_handle(wait.key.workflow_id).describe()
+            return not described.raw_description.pending_activities
+
+        await eventually(at_rest, what="no activity in flight")
         servers.far.open_gate(text)
         turn = await handle.result()
     assert results(turn) == [(f"{text} first last", False)]
@@ -133,7 +137,7 @@ async def test_cancelling_cancels_the_other_agent(servers: TwoServers, binding: 
     async with servers.sessions() as sessions:
         handle = await submit(sessions, ask(TOOLS[binding], [{"say": [f"{text} ", gate(text), "never"]}]))
         await servers.until_far_run(text, "running")
-        await sessions.cancel(handle.session)
+        await sessions.cancel(handle.session, wait_s=60)
         assert (await handle.status()).status == "cancelled"
         await servers.until_far_run(text, "cancelled")
 
@@ -157,7 +161,7 @@ async def test_an_answer_that_comes_too_late_is_not_wanted(servers: TwoServers) 
     """The model is told that none came in time, the other agent that none is wanted."""
     text = new_text()
     async with servers.sessions() as sessions:
-        handle = await submit(sessions, ask("ask_soon", [{"say": [f"{text} ", gate(text), "never"]}]))
+        handle = await submit(sessions, ask("ask_later", [{"say": [f"{text} ", gate(text), "never"]}]))
         turn = await handle.result()
     ((result, is_error),) = results(turn)
     assert is_error

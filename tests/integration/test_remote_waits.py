@@ -140,7 +140,7 @@ async def test_a_cancelled_run_waits_no_more(stack: Stack) -> None:
     async with stack.connect() as sessions:
         handle = await submit(sessions, ask("ask_nobody", "2 + 2?"), ask("ask_nobody", "again"))
         await asked(sessions, handle, 2)
-        await sessions.cancel(handle.session)
+        await sessions.cancel(handle.session, wait_s=60)
         assert (await handle.status()).status == "cancelled"
         assert await sessions.waits(handle.session) == []
     await check_session(stack, handle.session)

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from tests.integration.agents import HELD
 from tests.integration.api_server import ApiProcess, checked
 from tests.integration.facts import Facts, check_session, read_facts
 from tests.integration.stack import Stack, WorkerProcess, eventually
@@ -67,9 +68,9 @@ class Steering:
         return answer
 
     async def underway(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A run in its first model call, or in two parallel tools, and what it was told to do."""
-        slow = {"latency": 2.0} if kind == "model" else {"seconds": 2.0}
-        values = spec(steps=3, tool="none", calls=2, **slow)
+        """A run that is held in its first model call, or in two parallel tools, and what it was told to do."""
+        held = {"latency": HELD} if kind == "model" else {"seconds": HELD}
+        values = spec(steps=3, tool="none", calls=2, **held)
         run = await self.submit("worker", values)
         await self.stack.until_entries(values["name"], kind, 1 if kind == "model" else 2)
         return run, values
@@ -79,6 +80,7 @@ class Steering:
         run, values = await self.underway(kind)
         answer = await self.steer(f"/sessions/{run['session']}/pause", "paused")
         begun = self.begun(values["name"])
+        self.stack.release(values)
 
         async def rests() -> bool:
             return checked(await self.client.get(f"/runs/{run['run']}"))["status"] == "parked"

@@ -16,6 +16,7 @@ import pytest
 from perdure.runtime.run_handle import RunHandle
 from perdure.runtime.sessions import Sessions
 from perdure.store.limits import BucketRow, list_limits
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish
@@ -120,7 +121,7 @@ async def test_the_permits_of_a_killed_worker_run_out(stack: Stack) -> None:
         two,
     ):
         async with stack.connect() as sessions:
-            holding = await submit(sessions, name=name, latency=30)
+            holding = await submit(sessions, name=name, latency=HELD)
             await stack.until_entries(name, "model")
             pid = stack.entries(name, "model")[0]["pid"]
             waiting = await submit(sessions, name=f"{name}-2")
@@ -146,7 +147,7 @@ async def test_cancelling_a_run_that_waits_for_a_permit_ends_it(stack: Stack) ->
     name = uuid.uuid4().hex
     with workers(stack, {"tenants": {"*": {"max_concurrent": 1}}}, "caller"):
         async with stack.connect() as sessions:
-            holding = await submit(sessions, name=name, latency=60)
+            holding = await submit(sessions, name=name, latency=HELD)
             await stack.until_entries(name, "model")
             waiting = await submit(sessions, name=f"{name}-2")
 
@@ -159,13 +160,13 @@ async def test_cancelling_a_run_that_waits_for_a_permit_ends_it(stack: Stack) ->
 
             await eventually(is_waiting, what="a run that waits for the permit")
             asked = await now(sessions)
-            reached = await sessions.cancel(waiting.session, wait_s=30)
+            reached = await sessions.cancel(waiting.session, wait_s=60)
             assert reached.state == "cancelled"
             row = await waiting.status()
             assert row.status == "cancelled"
             assert (await now(sessions) - asked).total_seconds() <= allowed_s(2)
             assert (await count("waiting"), await count("held")) == (0, 1)
-            assert (await sessions.cancel(holding.session, wait_s=30)).state == "cancelled"
+            assert (await sessions.cancel(holding.session, wait_s=60)).state == "cancelled"
             assert (await count("waiting"), await count("held")) == (0, 0)
     assert stack.entries(f"{name}-2", "model") == []
 

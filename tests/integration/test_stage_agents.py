@@ -24,6 +24,7 @@ from perdure.store.stages.rows import action_id
 from perdure.uaip.action import Action, ActionKind
 from perdure.uap.ids import agent_session_id
 from perdure.uap.session_key import SessionKey
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.stage_crew import CREW, give, note
@@ -146,7 +147,7 @@ async def test_a_run_that_takes_too_long_is_the_tasks_error(stack: Stack, sessio
     """What it does then is cancelled."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    reply = await crew.do(give("hurry", name, note(name, "x", 60), "never"))
+    reply = await crew.do(give("hurry", name, note(name, "x", HELD), "never"))
     assert reply["error"]["type"] == "LimitExceeded"
     assert await crew.runs() == ["failed"]
     assert stack.entries(name, "tool_done") == []
@@ -156,7 +157,7 @@ async def test_a_run_that_an_operator_cancels_is_the_tasks_error(stack: Stack, s
     """The agent's session is one like any other."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    handed = await crew.submit(give("explore", name, note(name, "x", 60), "never"))
+    handed = await crew.submit(give("explore", name, note(name, "x", HELD), "never"))
     await stack.until_entries(name, "tool")
     await sessions.cancel(crew.child().session)
     assert (await crew.reply(handed))["error"]["type"] == "Cancelled"
@@ -213,10 +214,11 @@ async def test_pausing_the_stage_session_pauses_no_run(stack: Stack, sessions: S
     """The task that runs ends and is answered; what is behind it waits."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    first = await crew.submit(give("explore", name, note(name, "x", 1), "done"))
+    first = await crew.submit(give("explore", name, note(name, "x", HELD), "done"))
     await stack.until_entries(name, "tool")
     behind = await crew.submit(PING)
-    assert (await sessions.stages.pause(crew.id)).state == "paused"
+    assert (await sessions.stages.pause(crew.id, wait_s=60)).state == "paused"
+    stack.release({"name": name})
     assert (await crew.reply(first))["result"] == "done"
     assert (await behind.reply()).body["status"] == "paused"
     await sessions.stages.resume(crew.id)
@@ -227,10 +229,10 @@ async def test_terminating_the_stage_session_cancels_the_run(stack: Stack, sessi
     """Within two seconds, in the middle of a tool; the action and what is behind it are answered at once."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    handed = [await crew.submit(give("explore", name, note(name, "x", 60), "never")), await crew.submit(PING)]
+    handed = [await crew.submit(give("explore", name, note(name, "x", HELD), "never")), await crew.submit(PING)]
     await stack.until_entries(name, "tool")
     begun = time.monotonic()
-    assert (await sessions.stages.terminate(crew.id, reason="enough")).state == "terminated"
+    assert (await sessions.stages.terminate(crew.id, reason="enough", wait_s=60)).state == "terminated"
     await crew.until_run("cancelled")
     assert time.monotonic() - begun < allowed_s(2)
     assert [(await one.reply()).status for one in handed] == [404, 404]
@@ -259,7 +261,7 @@ async def test_a_lost_execution_of_the_stage_session_ends_its_run(stack: Stack, 
     """Temporal cancels the child with it; whoever takes the session up answers so, and goes on."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    handed = await crew.submit(give("explore", name, note(name, "x", 60), "never"))
+    handed = await crew.submit(give("explore", name, note(name, "x", HELD), "never"))
     await stack.until_entries(name, "tool")
     await sessions.client.get_workflow_handle(crew.key.stage_workflow_id).terminate("by hand")
     await crew.until_run("cancelled")
@@ -273,12 +275,13 @@ async def test_nobody_else_writes_to_the_agent_meanwhile(stack: Stack, sessions:
     """Else whoever acts in the stage session could have the agent say what they like; afterwards it is like any other."""
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    handed = await crew.submit(give("explore", name, note(name, "x", 1), "gold"))
+    handed = await crew.submit(give("explore", name, note(name, "x", HELD), "gold"))
     await stack.until_entries(name, "tool")
     said = str(give("explore", name, "more").arguments["task"])
     for policy in ("enqueue", "steer", "interrupt"):
         with pytest.raises(RunActive, match="is a task of stage session"):
             await sessions.submit("explorer", said, session=crew.child().session, policy=policy)
+    stack.release({"name": name})
     assert (await crew.reply(handed))["result"] == "gold"
     after = await sessions.submit("explorer", said, session=crew.child().session)
     assert (await after.result()).response.text == "more"
@@ -301,7 +304,7 @@ async def test_a_session_that_was_there_before_is_not_the_agents(sessions: Sessi
 async def test_deleting_the_stage_session_cancels_the_run(stack: Stack, sessions: Sessions) -> None:
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    await crew.submit(give("explore", name, note(name, "x", 60), "never"))
+    await crew.submit(give("explore", name, note(name, "x", HELD), "never"))
     await stack.until_entries(name, "tool")
     assert await sessions.stages.delete(crew.id, force=True) == 1
     await crew.until_run("cancelled")
@@ -310,13 +313,13 @@ async def test_deleting_the_stage_session_cancels_the_run(stack: Stack, sessions
 async def test_a_session_that_was_deleted_is_not_begun_again(stack: Stack, sessions: Sessions) -> None:
     name = uuid.uuid4().hex
     crew = await Crew.open(sessions)
-    handed = await crew.submit(give("explore", name, note(name, "x", 60), "never"))
+    handed = await crew.submit(give("explore", name, note(name, "x", HELD), "never"))
     await stack.until_entries(name, "tool")
     await sessions.delete(crew.child().session, force=True)
     assert (await crew.reply(handed))["error"]["type"] == "Cancelled"
     assert (await crew.do(PING))["result"] == "pong"
     assert await crew.runs() == []
-    assert len(stack.entries(name, "model")) == 1
+    assert {entry["number"] for entry in stack.entries(name, "model")} == {0}
 
 
 async def until_closed(crew: Crew) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.integration.agents import HELD
 from tests.integration.api_server import checked
 from tests.integration.stack import Stack
 from tests.integration.uaip_clients import Door, Visit, visitors
@@ -52,18 +53,24 @@ async def test_purchases_are_completed_whoever_dies_between_any_two_actions(
         await purchase.check_untroubled()
 
 
-async def shoppers_in_tasks(stack: Stack, door: Door, seconds: float) -> dict[str, tuple[Visit, asyncio.Task[Any]]]:
-    """A session inside a task of each effect class, which takes so long, by the task's name."""
+async def shoppers_in_tasks(stack: Stack, door: Door) -> dict[str, tuple[Visit, asyncio.Task[Any]]]:
+    """A session inside a task of each effect class, which takes until `release`, by the task's name."""
     found: dict[str, tuple[Visit, asyncio.Task[Any]]] = {}
     for task in EFFECTS:
         visit = await door.open(SHOP)
         if task != "search":
             await visit.go("cart")
         given: dict[str, Any] = {"search": {"words": "pen"}, "add": {"sku": "pen"}}.get(task, {})
-        found[task] = (visit, asyncio.create_task(visit.call(task, seconds=seconds, **given)))
+        found[task] = (visit, asyncio.create_task(visit.call(task, seconds=HELD, **given)))
     for visit, _ in found.values():
         await stack.until_entries(visit.id, "effect")
     return found
+
+
+def release(stack: Stack, inside: dict[str, tuple[Visit, asyncio.Task[Any]]]) -> None:
+    """Let the tasks end, and those that are run again too."""
+    for visit, _ in inside.values():
+        stack.release({"name": visit.id})
 
 
 @pytest.mark.parametrize("victim", ["api", "temporal", "postgres"])
@@ -71,8 +78,9 @@ async def test_a_task_that_outlives_a_server_counts_once(
     stack: Stack, running: StageProcesses, door: Door, victim: str
 ) -> None:
     """Its worker lives: whatever its effect class is, it is done once, and its client learns of it."""
-    inside = await shoppers_in_tasks(stack, door, 1.0)
+    inside = await shoppers_in_tasks(stack, door)
     await running.kill(victim)
+    release(stack, inside)
     for task, (visit, calling) in inside.items():
         assert checked(await calling)["status"] == "ok", task
         assert [entry["task"] for entry in stack.entries(visit.id, "done")] == [task]
@@ -81,7 +89,9 @@ async def test_a_task_that_outlives_a_server_counts_once(
 
 async def test_a_worker_that_dies_inside_tasks(stack: Stack, running: StageProcesses, door: Door) -> None:
     """L33: The effect class decides: done again, told that nobody knows, or a person is asked, by the route, once."""
-    inside = await shoppers_in_tasks(stack, door, 2.0)
+    inside = await shoppers_in_tasks(stack, door)
+    running.worker.kill()
+    release(stack, inside)
     await running.replace_worker()
     asked, calling = inside["reserve"]
     wait = await asked.asks("outcome")

@@ -16,7 +16,7 @@ from tests.integration.api_server import ApiProcess, checked, code_of
 from tests.integration.door_stages import DESK, ODD, TTL_S
 from tests.integration.event_api import Viewer
 from tests.integration.stack import Stack, eventually
-from tests.integration.stage_door import Door, desk_worker, detail_of, door_of, until_begun
+from tests.integration.stage_door import PATIENTLY, Door, desk_worker, detail_of, door_of, until_begun
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -250,7 +250,8 @@ async def test_controls_may_be_asked_for_again(door: Door) -> None:
         ("terminate", "terminated"), ("terminate", "terminated"), ("pause", "terminated"), ("resume", "terminated"),
     ]:  # fmt: skip
         body: Any = {} if control == "terminate" else None
-        reached = checked(await door.http.post(f"{SESSIONS}/{session}/{control}", json=body))
+        path = f"{SESSIONS}/{session}/{control}"
+        reached = checked(await door.http.post(path, json=body, params=PATIENTLY))
         assert (control, reached["state"]) == (control, state)
     assert (await door.shown(session))["status"] == "terminated"
 

@@ -17,6 +17,7 @@ from perdure.store.stages.rows import ActionRow, StageSessionRow
 from perdure.store.stages.sessions import delete_session
 from tests.integration.reconciling import AT_ONCE, execute, until_done
 from tests.integration.stack import Stack, WorkerProcess, eventually
+from tests.integration.stage_house import TENT_S
 from tests.integration.stage_visits import APP, QUEUE, Visit, calling, error_of, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -102,6 +103,11 @@ async def test_a_session_whose_time_is_over_is_marked(stack: Stack) -> None:
     async with stack.connect() as sessions:
         visit = await Visit.begin(sessions, "tent")
         assert (await visit.call("look")).body["result"] == "grass"
+        aged = (
+            "update perdure.stage_sessions set expires_at = now() - interval '1 s', "
+            "settled_at_ms = settled_at_ms - :age_ms where tenant_id = :tenant and id = :session"
+        )
+        await execute(sessions, visit.key, aged, age_ms=(TENT_S + 1) * 1000)
 
         async def marked() -> StageSessionRow | None:
             row = await visit.row()

@@ -14,6 +14,7 @@ from perdure.runtime.checks.check import Scope
 from perdure.runtime.checks.examination import examine
 from perdure.testing.crash import CRASH_POINTS
 from perdure.uaip.action import Action, ActionKind
+from tests.integration.agents import HELD
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.stage_visits import APP, QUEUE, Visit, calling, error_of, visiting
 
@@ -60,11 +61,13 @@ async def test_the_effect_class_decides_after_a_kill(stack: Stack) -> None:
     async with stack.connect() as sessions:
         with serving(stack) as first:
             visits = [await Visit.begin(sessions) for _ in tasks]
-            calls = [calling(task, seconds=2.0) for task in tasks]
+            calls = [calling(task, seconds=HELD) for task in tasks]
             rows = [await visit.send(call) for visit, call in zip(visits, calls, strict=True)]
             for visit in visits:
                 await stack.until_entries(visit.id, "begun")
             first.kill()
+            for visit in visits:
+                stack.release({"name": visit.id})
         with serving(stack):
             look, add, knock, happened, not_done = zip(visits, rows, strict=True)
             await happened[0].answer(happened[1], {"outcome": "done", "result": "seen"})

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 
 import pytest
+import pytest_asyncio
 
 from perdure.errors import DamagedSession, InvalidInput, KeyConflict, QueueFull
 from perdure.protocols.uaip.request import RequestRefused
+from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
 from perdure.store.stages import accepting
 from perdure.store.stages.actions import action_page, find_action, find_by_key
@@ -25,12 +28,29 @@ from perdure.uaip.session import SessionStatus
 from perdure.uap.ids import new_id
 from perdure.uap.session_key import SessionKey
 from perdure.upp.redaction import known_secrets
+from tests.integration.access_stage import own_database
+from tests.integration.stack import Stack
 from tests.integration.stage_story import QUEUE, Shop, StageStory, call, move, provide
+from tests.integration.store_story import CONNECTIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GREET = Action(ActionKind.HANDSHAKE)
 END = Action(ActionKind.TERMINATE_SESSION, reason="done with it")
+
+
+@pytest.fixture(scope="module")
+def url(stack: Stack) -> Iterator[str]:
+    """A database that no process sweeps, which would end the sessions that expire here."""
+    with own_database(stack) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database(url: str) -> AsyncGenerator[Database]:
+    opened = Database(url, pool_size=CONNECTIONS, keyring=find_keyring())
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +27,9 @@ from perdure.upp.provider import LLMRequest
 from perdure.upp.providers.script import Answer, ScriptedAnswer
 from perdure.upp.providers.scripted import cut_after, scripted
 from perdure.upp.tool_call import ToolCall
+from tests.conformance import uamp_agents
 from tests.conformance.uap_scenarios import planned
 from tests.conformance.uap_streams import check_order, events_json, kind, letters, read, shown, text_of, turn_json
-from tests.integration import agents
 from tests.integration.facts import check_session
 from tests.integration.serving import agent_row, serving
 from tests.integration.stack import Stack, WorkerProcess, eventually
@@ -55,8 +56,22 @@ async def fail() -> str:
 @tool(effect="none")
 async def wait() -> str:
     """Wait."""
+    WAITING.set()
     await asyncio.Event().wait()
     return "never"
+
+
+GATE = asyncio.Event()
+"""Set by the test that holds a run; `hold` and the worker that runs it are in this process."""
+WAITING = asyncio.Event()
+"""Set while `wait` waits."""
+
+
+@tool(effect="none")
+async def hold() -> str:
+    """Wait until the gate is open."""
+    await GATE.wait()
+    return "let go"
 
 
 def _answer(request: LLMRequest) -> ScriptedAnswer:
@@ -73,7 +88,7 @@ def _answer(request: LLMRequest) -> ScriptedAnswer:
 
 
 def _made(name: str, execution: Any, **model: Any) -> Agent:
-    return agent(name=name, model=scripted(_answer, **model), tools=[look, fail, wait], execution=execution)
+    return agent(name=name, model=scripted(_answer, **model), tools=[look, fail, wait, hold], execution=execution)
 
 
 LOOPER = _made("stream_looper", loop(), chunk_size=20)
@@ -182,18 +197,22 @@ async def test_a_call_that_is_tried_again_says_what_is_void(stack: Stack) -> Non
     assert {(event.step, event.agent_id) for event in resets} == {(1, FALTERING.id)}
 
 
-async def test_a_worker_that_dies_in_the_middle_leaves_no_text_twice(stack: Stack) -> None:
+async def test_a_worker_that_dies_in_the_middle_leaves_no_text_twice(stack: Stack, tmp_path: Path) -> None:
     """The next one buys the answer anew, and says so to who reads."""
-    first, then = WorkerProcess(stack).wait_ready(), None
+    app = "tests.conformance.uamp_agents:app"
+    environment = {"PERDURE_UAMP_GATES": str(tmp_path), "PERDURE_PRICES": json.dumps(uamp_agents.PRICES)}
+    first, then = WorkerProcess(stack, app, **environment).wait_ready(), None
     events: list[AgentStreamEvent] = []
     try:
-        async with stack.connect(), asyncio.timeout(60):
-            result = agents.talker.stream("talk", options=RunOptions(params={"words": 30}))
+        async with stack.connect(), asyncio.timeout(2 * DEADLINE_S):  # a worker's start is in it
+            said_in_two = ["word " * 10, uamp_agents.gate("middle"), "word " * 20]
+            result = uamp_agents.assistant.stream(uamp_agents.plan({"say": said_in_two}))
             async for event in result:
                 events.append(event)
-                if len(text_of(events)) > 20 and then is None:
+                if text_of(events) == "word " * 10 and then is None:
                     first.kill()
-                    then = WorkerProcess(stack)
+                    (tmp_path / "middle").touch()
+                    then = WorkerProcess(stack, app, **environment)
             turn = await result.turn
     finally:
         first.kill()
@@ -213,10 +232,14 @@ async def test_leaving_early_cancels_the_run(stack: Stack) -> None:
                 break
         async with asyncio.timeout(DEADLINE_S):
             turn = await result.turn
-        row = await last_run(sessions, "stream_slow")
-    assert row["status"] == "cancelled"
+
+        async def cancelled() -> dict[str, Any] | None:
+            row = await last_run(sessions, "stream_slow")
+            return row if row["status"] == "cancelled" else None
+
+        row = await eventually(cancelled, what="the run's end")
     assert turn.response.text
-    assert TEXT.startswith(turn.response.text)
+    assert (TEXT * 100).startswith(turn.response.text)
     assert (turn.response.metadata or {})["uap"] == {"aborted": True}
     assert [message.type for message in turn.messages] == ["user", "assistant"]
     await check_session(stack, row["session_id"])
@@ -230,6 +253,7 @@ async def test_aborting_answers_the_calls_that_run(stack: Stack) -> None:
         async for event in result:
             read_.append(event)
             if kind(event) == "tool_execution_end":
+                await WAITING.wait()
                 result.abort()
         turn = await result.turn
         row = await last_run(sessions, "stream_looper")
@@ -254,20 +278,21 @@ async def test_the_connection_waits_for_runs_whose_readers_left(stack: Stack) ->
 
 
 async def test_a_stream_ends_with_its_connection(stack: Stack) -> None:
-    """One that was not left is told so, and its run goes on."""
+    """One that was not left is told so behind what had come, and its run goes on."""
     async with stack.connect():
-        result = SLOW.stream(said(TEXT))
+        result = LOOPER.stream(said([{"tool": "hold"}], "done"))
         iterator = aiter(result)
         await anext(iterator)
     with pytest.raises(ServerError, match="the run goes on"):
-        await anext(iterator)
+        [event async for event in iterator]
+    GATE.set()
     async with stack.connect() as sessions:
 
         async def ended() -> bool:
-            return (await last_run(sessions, "stream_slow"))["status"] in TERMINAL
+            return (await last_run(sessions, "stream_looper"))["status"] in TERMINAL
 
         await eventually(ended, what="the run's end")
-        assert (await last_run(sessions, "stream_slow"))["status"] == "completed"
+        assert (await last_run(sessions, "stream_looper"))["status"] == "completed"
 
 
 async def test_aborting_before_reading_submits_nothing(stack: Stack) -> None:

@@ -90,10 +90,11 @@ async def test_a_lost_childs_execution_is_taken_up_again(stack: Stack, other: Wo
     name = uuid.uuid4().hex
     rounds = [[{"tool": "note", "arguments": {"name": name, "key": str(n)}}] for n in range(3)]
     async with stack.connect() as sessions:
-        handle = await lead(sessions, name, [ask("explorer", name, *rounds, "noted", latency=0.3)], "done")
-        await stack.until_entries(name, "tool_done")
+        handle = await lead(sessions, name, [ask("explorer", name, *rounds, "noted", held=1)], "done")
+        await eventually(lambda: _asked(stack, name, "explorer", 2), what="the explorer's second call")
         (child,) = await children_of(sessions, handle.session)
         await sessions.client.get_workflow_handle(_id(child["session"])).terminate("by hand")
+        stack.release({"name": name})
         turn = await handle.result()
     assert [item.result for item in turn.tool_executions] == ["noted"]
     facts = await check_session(stack, child["session"])
@@ -105,7 +106,7 @@ async def test_a_lost_parents_execution_finds_its_children(stack: Stack, other: 
     """The next one takes the result of a finished child from its rows; one that its end cancelled is an error result."""
     name = uuid.uuid4().hex
     async with stack.connect() as sessions:
-        calls = [ask("explorer", name, "here"), ask("scout", name, "never", latency=30)]
+        calls = [ask("explorer", name, "here"), ask("scout", name, "never", held=0)]
         handle = await lead(sessions, name, calls, "done")
         await eventually(lambda: _ended(sessions, handle.session, 1))
         await sessions.client.get_workflow_handle(_id(handle.session)).terminate("by hand")
@@ -156,6 +157,10 @@ async def _rows(sessions: Sessions, key: SessionKey) -> Any:
 
 def _id(session: str) -> str:
     return SessionKey("default", session).workflow_id
+
+
+async def _asked(stack: Stack, name: str, who: str, count: int) -> bool:
+    return asked(stack, name).count(who) >= count
 
 
 async def _ended(sessions: Sessions, session: str, count: int) -> bool:

@@ -119,7 +119,7 @@ async def test_a_trace_goes_on_over_http_and_a_death(stack: Stack, collector: Co
     """From the caller's `traceparent` through the request and the inbox to calls of two workers, of which one was killed."""
     name, trace = uuid.uuid4().hex, uuid.uuid4().hex
     note = {"tool": "note", "arguments": {"name": name, "key": "a"}}
-    text = json.dumps({"name": name, "script": [[note], "done"], "latency": 1.5})
+    text = json.dumps({"name": name, "script": [[note], "done"], "held": 1})
     api = ApiProcess(stack, **collector.environment).wait_ready()
     first = WorkerProcess(stack, APP, **collector.environment).wait_ready()
     try:
@@ -138,6 +138,7 @@ async def test_a_trace_goes_on_over_http_and_a_death(stack: Stack, collector: Co
 
         await eventually(first_step_told, seconds=DEADLINE_S, what="the spans of the first step")
         first.kill()
+        stack.release({"name": name})
         async with worker(stack, APP, **collector.environment), stack.connect() as sessions:
             assert (await (await sessions.run(run)).result()).response.text == "done"
             spans = await whole(collector, trace, 1)

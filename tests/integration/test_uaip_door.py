@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +20,17 @@ from tests.integration.api_server import ApiProcess, checked
 from tests.integration.door_stages import DESK, ODD
 from tests.integration.relay import relay_to
 from tests.integration.stack import Stack, eventually
-from tests.integration.stage_door import KEY, SESSION, Door, desk_worker, detail_of, door_of, times_begun, until_begun
+from tests.integration.stage_door import (
+    KEY,
+    PATIENTLY,
+    SESSION,
+    Door,
+    desk_worker,
+    detail_of,
+    door_of,
+    times_begun,
+    until_begun,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -111,7 +122,7 @@ async def test_temporal_is_away_and_the_row_is_the_acknowledgement(stack: Stack,
 async def test_postgresql_dies_while_a_caller_waits(stack: Stack, door: Door, tmp_path: Path) -> None:
     """The caller has its result once PostgreSQL is back, in the answer that it waits for."""
     session, gate, key = await door.initialize(), tmp_path / "gate", uuid.uuid4().hex
-    asking = asyncio.create_task(door.call(session, "hold", gate=str(gate), key=key))
+    asking = asyncio.create_task(door.call(session, "hold", gate=str(gate), key=key, query={"wait_s": 85}))
     await until_begun(gate)
     stack.kill("postgres")
     gate.touch()
@@ -122,14 +133,18 @@ async def test_postgresql_dies_while_a_caller_waits(stack: Stack, door: Door, tm
 async def test_postgresql_away_is_told_in_uaips_words(stack: Stack, door: Door) -> None:
     """While it is away; then the same session goes on."""
     session = await door.initialize()
-    stack.kill("postgres")
+
+    async def killed() -> httpx.Response | None:
+        with suppress(ProcessLookupError):  # it is not back yet
+            stack.kill("postgres")
+        return await answered(503)
 
     async def answered(status: int) -> httpx.Response | None:
         response = await door.http.get(f"/api/workflows/{DESK}")
         assert response.status_code in (200, 503), response.text
         return response if response.status_code == status else None
 
-    away = await eventually(lambda: answered(503), what="an answer without PostgreSQL")
+    away = await eventually(killed, what="an answer without PostgreSQL")
     assert detail_of(away, 503)
     assert away.headers["retry-after"]
     await eventually(lambda: answered(200), what="an answer with PostgreSQL")
@@ -274,12 +289,12 @@ async def test_a_client_of_the_first_server_sees_refusals_as_answers(door: Door)
 async def test_a_paused_session_keeps_what_is_asked(door: Door) -> None:
     """It is said at once; whoever asks again gets the result, once the session is resumed."""
     session, key = await door.initialize(), uuid.uuid4().hex
-    paused = checked(await door.http.post(f"/api/stage-sessions/{session}/pause"))
+    paused = checked(await door.http.post(f"/api/stage-sessions/{session}/pause", params=PATIENTLY))
     assert (paused["state"], paused["stage_session"]["status"]) == ("paused", "paused")
     first = await door.call(session, "count", key=key)
     assert first["status"] == "paused"
     asking = asyncio.create_task(door.call(session, "count", key=key))
-    resumed = checked(await door.http.post(f"/api/stage-sessions/{session}/resume"))
+    resumed = checked(await door.http.post(f"/api/stage-sessions/{session}/resume", params=PATIENTLY))
     assert (resumed["state"], resumed["stage_session"]["status"]) == ("resumed", "open")
     done = await asking
     assert (done["status"], done["result"], done["action_id"]) == ("ok", 1, first["action_id"])
@@ -292,7 +307,8 @@ async def test_a_session_that_is_ended_answers_who_waits(door: Door, tmp_path: P
     body = {"workflow_name": DESK, "action": "method_call", "task": "hold", "args": {"gate": str(gate)}}
     asking = asyncio.create_task(door.http.post("/execute", json=body, headers=headers))
     await until_begun(gate)
-    ended = await door.http.post(f"/api/stage-sessions/{session}/terminate", json={"reason": "enough"})
+    path = f"/api/stage-sessions/{session}/terminate"
+    ended = await door.http.post(path, json={"reason": "enough"}, params=PATIENTLY)
     assert (checked(ended)["state"], ended.json()["stage_session"]["ended_reason"]) == ("terminated", "enough")
     assert detail_of(await asking, 404) == "Session not found"
     assert detail_of(await door.execute(session, "handshake"), 404) == "Session not found"

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import RoutingConfigUpdateState
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 
 from perdure import connect
@@ -47,6 +49,18 @@ class Builds:
         """End them all."""
         for worker in self._started:
             worker.kill()
+
+
+async def known_everywhere(client: Client, builds: Builds) -> None:
+    """Return once every part of Temporal knows which build is current: it is told them one by one."""
+    request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=builds.name)
+
+    async def is_known() -> bool:
+        info = (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
+        busy = RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS
+        return info.routing_config_update_state != busy
+
+    await eventually(is_known, seconds=DEADLINE_S, what="the current build everywhere")
 
 
 async def builds_of(client: Client, builds: Builds, handle: RunHandle) -> list[list[str]]:
@@ -96,11 +110,13 @@ async def test_a_parked_run_ends_where_its_behaviour_says(stack: Stack, builds: 
         temporal_address=stack.addresses.temporal, database_url=stack.addresses.database_url, tenant=builds.name
     ) as sessions:
         assert builds.shell("deploy", "current", "one", "--json").json["current"] == "one"
+        await known_everywhere(sessions.client, builds)
         parked = await submit(sessions, "a", [call("pay", "a")], "done")
         (wait,) = await asked(sessions, parked)
         assert "is not current (build one is)" in builds.start("two").said
         check_commands(builds)
         assert "new sessions" in builds.shell("deploy", "current", "two").out
+        await known_everywhere(sessions.client, builds)
         new = await submit(sessions, "b", "hello")
         assert await finish(sessions, new) == "completed"
         await sessions.answer(wait.id, {"decision": "approve"}, by="ada")
@@ -132,11 +148,13 @@ async def test_a_stage_session_is_versioned_as_a_session_is(stack: Stack, builds
         temporal_address=stack.addresses.temporal, database_url=stack.addresses.database_url, tenant=builds.name
     ) as sessions:
         builds.shell("deploy", "current", "one")
+        await known_everywhere(sessions.client, builds)
         visit = await Visit.begin(sessions)
         row = await visit.send(calling("open_door"))
         await visit.until_state(row, "waiting")
         builds.start("two", HOUSE)
         builds.shell("deploy", "current", "two")
+        await known_everywhere(sessions.client, builds)
         await visit.answer(row, {"approved": True})
         await visit.settled(row)
         await visit.executions()

@@ -9,6 +9,7 @@ import pytest
 
 from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
+from tests.integration.agents import HELD
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
@@ -37,7 +38,7 @@ async def test_a_deploy_lets_short_work_end(stack: Stack) -> None:
 @pytest.mark.parametrize("tool", ["idempotent", "blocking"])
 async def test_a_deploy_is_a_retry_and_no_cancel(stack: Stack, tool: str) -> None:
     """SIGTERM with a long tool in hand: the worker leaves in time, the call is tried again, nothing is cancelled."""
-    values = spec(steps=1, tool=tool, seconds=12.0 if tool == "idempotent" else 10.0)
+    values = spec(steps=1, tool=tool, seconds=HELD if tool == "idempotent" else 10.0)
     first = WorkerProcess(stack, PERDURE_SHUTDOWN_GRACE="0.5").wait_ready()
     async with stack.connect() as sessions:
         handle = await submit(sessions, values)
@@ -45,6 +46,7 @@ async def test_a_deploy_is_a_retry_and_no_cancel(stack: Stack, tool: str) -> Non
         began = time.monotonic()
         assert await asyncio.to_thread(first.terminate) == 0
         assert time.monotonic() - began < allowed_s(5.0)
+        stack.release(values)
         second = WorkerProcess(stack).wait_ready()
         try:
             assert await finish(sessions, handle) == "completed"

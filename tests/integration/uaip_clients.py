@@ -18,7 +18,8 @@ from tests.integration.stack import eventually
 HEADER = "X-Session-Id"
 UNSETTLED = ("running", "waiting", "paused")
 AT_ONCE = 100
-_TRIES_S = 90
+_TRIES_S = 180
+"""As long as somebody goes on killing what an action needs, it is not settled."""
 
 
 async def nothing() -> None:
@@ -89,7 +90,7 @@ class Visit:
     id: str
 
     async def send(
-        self, action: str, *, key: str | None = None, at: int = 0, wait_s: float = 30, **members: Any
+        self, action: str, *, key: str | None = None, at: int = 0, wait_s: float = 60, **members: Any
     ) -> httpx.Response:
         """POST /execute, once."""
         body = {"workflow_name": self.workflow, "action": action, **members}
@@ -196,5 +197,5 @@ class Visit:
 async def visitors(urls: Callable[[], list[str]]) -> AsyncGenerator[Door, None]:
     """A door and its connections, of which there are not more at once than a server likes."""
     limits = httpx.Limits(max_connections=AT_ONCE)
-    async with httpx.AsyncClient(limits=limits, timeout=httpx.Timeout(60, pool=300)) as http:
+    async with httpx.AsyncClient(limits=limits, timeout=httpx.Timeout(90, pool=300)) as http:
         yield Door(http, urls)

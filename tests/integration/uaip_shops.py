@@ -1,6 +1,6 @@
 """A shop as a stage workflow whose tasks write into the ledger what they do: each effect of each call is a line.
 
-The ledger's name of a session is its id. `PERDURE_TEST_SHOP` names the workflow, so that a test which kills its workers can
+The ledger's name of a session is its id. Seconds may be `HELD`. `PERDURE_TEST_SHOP` names the workflow, so that a test which kills its workers can
 have a shop, and a task queue, of its own.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure import App
 from perdure.uaip import State, TaskContext, Workflow, stage, task, to, workflow
-from tests.integration.agents import write_ledger
+from tests.integration.agents import HELD, held_until_released, write_ledger
 
 NAME = os.environ.get("PERDURE_TEST_SHOP", "shop")
 
@@ -21,7 +21,7 @@ async def effect(kind: str, context: TaskContext, seconds: float = 0.0, **data: 
     """One effect: a line before the work, which takes a while, and one after it."""
     note: dict[str, Any] = {"effect": kind, "key": context.idempotency_key, "attempt": context.attempt, **data}
     write_ledger("effect", context.session_id, **note)
-    await asyncio.sleep(seconds)
+    await (held_until_released(context.session_id) if seconds == HELD else asyncio.sleep(seconds))
     write_ledger("done", context.session_id, **note)
 
 

@@ -22,7 +22,7 @@ def loaded(code: str) -> set[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     return set(ended.stdout.split())

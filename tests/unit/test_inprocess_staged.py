@@ -130,15 +130,16 @@ async def test_a_task_that_fails_leaves_the_session_as_it_was() -> None:
     assert "needs a person's approval" in told(turn)[-1]
 
 
-def counting(seen: list[str]) -> Workflow:
-    """A workflow whose task notes when it begins and ends."""
+def counting(seen: list[str], let_go: asyncio.Event | None = None) -> Workflow:
+    """A workflow whose task notes when it begins and ends, and waits in between if it is told to."""
 
     @stage
     class One:
         @task
-        async def step(self, state: State, context: TaskContext, wait_s: float = 0) -> int:
+        async def step(self, state: State, context: TaskContext, waits: bool = False) -> int:
             seen.append(f"+{context.call_id}")
-            await asyncio.sleep(wait_s)
+            if waits and let_go is not None:
+                await let_go.wait()
             state.set("n", state.get("n", 0) + 1)
             seen.append(f"-{context.call_id}")
             return state.get("n")
@@ -161,14 +162,13 @@ async def test_calls_of_a_stage_run_in_turn_and_the_agents_own_beside_them() -> 
         begun.set()
         return "done"
 
-    calls = [call("step", wait_s=0.02), call("own"), call("step"), call("step")]
-    turn = await Walker(calls, "so").walks(counting(seen), tools=[own]).run("go")
+    calls = [call("step", waits=True), call("own"), call("step"), call("step")]
+    turn = await Walker(calls, "so").walks(counting(seen, begun), tools=[own]).run("go")
     assert [item for item in told(turn) if item != "done"] == [("1", "one"), ("2", "one"), ("3", "one")]
     ids = [item.tool_call_id for item in turn.tool_executions]
     steps = [f"{sign}{ids[at]}" for at in (0, 2, 3) for sign in "+-"]
     assert [item for item in seen if item != "own"] == steps
     assert seen.index("own") < seen.index(steps[1]), "it did not wait for the first"
-    assert begun.is_set()
 
 
 async def test_a_hook_may_say_other_words() -> None:

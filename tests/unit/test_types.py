@@ -59,6 +59,6 @@ def test_a_session_from_here_can_run_at_once() -> None:
     """The in-process host is installed with the name, in a fresh process."""
     code = "from perdure.types import Session\nfrom perdure.uap import host\nprint(type(host.current()).__name__)"
     ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True
     )
     assert ended.stdout.strip() == "InProcessHost"

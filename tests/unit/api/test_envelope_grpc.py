@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,19 +92,31 @@ def test_authorities_that_cannot_be_used_are_named(certificates: EnvelopeCertifi
 
 
 async def test_a_connection_that_answers_no_ping_is_let_go_of(certificates: EnvelopeCertificates) -> None:
-    """And one that answers is kept: a stream that is silent for long is no dead one."""
+    async with pinging(certificates, silence_s=0.2, stalled_s=0.3) as port, asyncio.timeout(60):
+        assert await pings_until_closed(certificates, port, answered=0, enough=1000) in (1, 2, 3)
+
+
+async def test_a_connection_that_answers_pings_is_kept(certificates: EnvelopeCertificates) -> None:
+    """Beyond the time in which each must be answered: a stream that is silent for long is no dead one."""
+    async with pinging(certificates, silence_s=0.2, stalled_s=3) as port, asyncio.timeout(60):
+        began = asyncio.get_running_loop().time()
+        assert await pings_until_closed(certificates, port, answered=1000, enough=20) == 20
+        assert asyncio.get_running_loop().time() - began > 3
+
+
+@asynccontextmanager
+async def pinging(certificates: EnvelopeCertificates, *, silence_s: float, stalled_s: float) -> AsyncGenerator[int]:
+    """A server with this patience; its port."""
     app, said = FastAPI(), list[str]()
-    app.state.backend = SimpleNamespace(patience=Patience(silence_s=0.2, stalled_s=0.3))
+    app.state.backend = SimpleNamespace(patience=Patience(silence_s=silence_s, stalled_s=stalled_s))
     app.state.envelopes_opened = asyncio.Event()
     app.state.envelopes_opened.set()
-    async with serving_grpc(app, settings(certificates, uamp_grpc_port=0), said.append), asyncio.timeout(60):
-        port = int(said[0].rpartition(":")[2])
-        assert await pings_until_closed(certificates, port, answered=0) in (1, 2, 3)
-        assert await pings_until_closed(certificates, port, answered=5) >= 6
+    async with serving_grpc(app, settings(certificates, uamp_grpc_port=0), said.append):
+        yield int(said[0].rpartition(":")[2])
 
 
-async def pings_until_closed(certificates: EnvelopeCertificates, port: int, *, answered: int) -> int:
-    """How many pings come before the server closes, if so many are answered."""
+async def pings_until_closed(certificates: EnvelopeCertificates, port: int, *, answered: int, enough: int) -> int:
+    """How many pings come before the server closes, if so many are answered; or enough of them."""
     trust = certificates.trust()
     trust.set_alpn_protocols(["h2"])
     reader, writer = await asyncio.open_connection("localhost", port, ssl=trust)
@@ -110,7 +124,7 @@ async def pings_until_closed(certificates: EnvelopeCertificates, port: int, *, a
     connection.initiate_connection()
     writer.write(connection.data_to_send())
     pings = 0
-    while data := await reader.read(65536):
+    while pings < enough and (data := await reader.read(65536)):
         pings += sum(isinstance(event, h2.events.PingReceived) for event in connection.receive_data(data))
         if pings <= answered:
             writer.write(connection.data_to_send())

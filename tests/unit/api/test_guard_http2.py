@@ -31,6 +31,7 @@ async def served(**settings: Any) -> AsyncGenerator[httpx.AsyncClient]:
                 http2=True,
                 base_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
                 limits=httpx.Limits(max_connections=1),
+                timeout=60,
             ) as client:
                 yield client
         finally:

@@ -30,7 +30,7 @@ def worker_of(tmp_path: Path, program: str, patience: float = 20) -> tuple[Kept,
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.01)

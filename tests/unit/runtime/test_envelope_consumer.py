@@ -34,7 +34,8 @@ STREAM = "str-1"
 NOW = datetime(2025, 7, 10, 13, 37, 5, tzinfo=UTC)
 KEY = cast(Any, jwk.JWK).generate(kty="EC", crv="P-256")
 OTHER = cast(Any, jwk.JWK).generate(kty="EC", crv="P-256")
-BRIEF = Patience(broken=timedelta(seconds=0.5), pause=timedelta(milliseconds=1))
+BRIEF = Patience(broken=timedelta(seconds=1), pause=timedelta(milliseconds=1))
+PATIENT = Patience(broken=timedelta(minutes=5), pause=timedelta(milliseconds=1))
 TIRELESS = Patience(broken=timedelta(days=1), pause=timedelta(microseconds=1))
 Step = Delta | Exception | None  # a frame; a failure; or the end of the connection
 
@@ -115,7 +116,7 @@ def consumer_of(
     *,
     window: int = 4,
     already: Sequence[Delta] = (),
-    patience: Patience = BRIEF,
+    patience: Patience = PATIENT,
     acknowledge: Callable[[int], Awaitable[None]] | None = None,
     before_resume: Callable[[], Awaitable[None]] | None = None,
 ) -> Consumer:
@@ -189,14 +190,14 @@ async def test_a_gap_that_stays_is_an_error_in_the_end() -> None:
     frames = whole(3)
     script = Script(*[[frames[0], frames[2]]] * 50)
     with pytest.raises(UAMPError) as caught:
-        await read(consumer_of(script))
+        await read(consumer_of(script, patience=BRIEF))
     assert caught.value.code == Code.SEQUENCE_GAP
 
 
 async def test_a_connection_that_never_comes_back_is_given_up() -> None:
     script = Script([frame(0)])
     with pytest.raises(ConnectionBroken):
-        await read(consumer_of(script))
+        await read(consumer_of(script, patience=BRIEF))
     assert len(script.asked) > 2
 
 

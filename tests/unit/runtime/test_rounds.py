@@ -51,7 +51,9 @@ async def test_an_error_is_logged_and_the_next_round_made(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("error", [ServerUnavailable("away"), ConnectionResetError("gone"), StreamClosed("leaving")])
-async def test_a_server_that_is_away_is_no_error_nor_is_leaving(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_is_away_is_no_error_nor_is_leaving(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     """Such a round does nothing, and nobody is alarmed."""
     with caplog.at_level(logging.INFO):
         await rounds_of(error)

@@ -26,7 +26,7 @@ def passings(points: list[str], **environment: str) -> subprocess.CompletedProce
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

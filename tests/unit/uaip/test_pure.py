@@ -41,7 +41,7 @@ def test_the_machine_loads_no_server_and_no_agent() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     loaded = ended.stdout.split()

@@ -62,7 +62,7 @@ async def test_work_that_ignores_its_cancellation_is_left_alone() -> None:
     """The caller goes on after the grace."""
     begun, let_go = asyncio.Event(), asyncio.Event()
     with pytest.raises(DeadlineExceeded):
-        await asyncio.wait_for(run_with_deadline(stubborn(begun, let_go), SHORT), 10)
+        await asyncio.wait_for(run_with_deadline(stubborn(begun, let_go), SHORT), 60)
     assert begun.is_set()
     let_go.set()
 
@@ -73,7 +73,7 @@ async def test_a_cancelled_caller_goes_on_too() -> None:
     caller = asyncio.create_task(run_with_deadline(stubborn(begun, let_go), None))
     await begun.wait()
     caller.cancel()
-    done, _ = await asyncio.wait({caller}, timeout=10)
+    done, _ = await asyncio.wait({caller}, timeout=60)
     assert done
     assert caller.cancelled()
     let_go.set()

@@ -35,13 +35,13 @@ class Blocker:
     def __call__(self) -> str:
         self.thread = threading.current_thread()
         self._loop.call_soon_threadsafe(self.begun.set)
-        self._release.wait(10)
+        self._release.wait(120)
         return "late"
 
     def finish(self) -> None:
         self._release.set()
         assert self.thread is not None
-        self.thread.join(10)
+        self.thread.join(60)
 
 
 async def test_the_value_is_returned() -> None:
@@ -85,7 +85,7 @@ async def test_a_cancelled_caller_does_not_wait() -> None:
     before = abandoned_threads()
     blocker = Blocker()
     task = asyncio.create_task(run_in_daemon_thread(blocker))
-    await asyncio.wait_for(blocker.begun.wait(), 10)
+    await asyncio.wait_for(blocker.begun.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -100,7 +100,7 @@ def test_a_value_after_the_loop_is_dropped() -> None:
     async def abandon() -> Blocker:
         blocker = Blocker()
         task = asyncio.create_task(run_in_daemon_thread(blocker))
-        await asyncio.wait_for(blocker.begun.wait(), 10)
+        await asyncio.wait_for(blocker.begun.wait(), 60)
         task.cancel()
         return blocker
 
@@ -109,6 +109,6 @@ def test_a_value_after_the_loop_is_dropped() -> None:
 
 def test_a_blocked_tool_does_not_keep_the_process() -> None:
     """A process with a tool that blocks for ever ends when its program ends."""
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "Tool 't' timed out after 0.01 s\n"

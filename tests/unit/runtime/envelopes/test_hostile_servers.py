@@ -32,7 +32,8 @@ from tests.conformance.envelope_certificates import EnvelopeCertificates
 NOW = datetime(2025, 7, 10, 13, 37, 5, tzinfo=UTC)
 ASK = signed_envelope(new_identity("did:web:me.example"), NOW, "ask", "hi", to="did:web:worker.example")
 SENT = Sent(ASK, "str-1")
-BRIEF = Patience(answer=timedelta(seconds=0.2), silence=timedelta(seconds=5))
+BRIEF = Patience(answer=timedelta(seconds=0.2))
+PATIENT = Patience(answer=timedelta(minutes=1), silence=timedelta(minutes=1))
 
 
 class Endless(httpx.AsyncByteStream):
@@ -48,10 +49,10 @@ class Endless(httpx.AsyncByteStream):
             yield self.part
 
 
-def http(response: httpx.Response) -> HttpConnection:
+def http(response: httpx.Response, patience: Patience = PATIENT) -> HttpConnection:
     """A connection to a server that answers everything so."""
     transport = httpx.MockTransport(lambda request: response)
-    return HttpConnection(httpx.AsyncClient(base_url="https://worker.example", transport=transport), BRIEF)
+    return HttpConnection(httpx.AsyncClient(base_url="https://worker.example", transport=transport), patience)
 
 
 def events(stream: httpx.AsyncByteStream, **headers: str) -> httpx.Response:
@@ -93,9 +94,9 @@ async def test_a_compressed_refusal_is_not_inflated() -> None:
 async def test_an_answer_that_drips_is_not_waited_for() -> None:
     """The answer as a whole has its time, not each part of it."""
     with pytest.raises(ConnectionBroken):
-        await http(httpx.Response(202, stream=Endless(b" ", pause=0.01))).deliver(ASK)
+        await http(httpx.Response(202, stream=Endless(b" ", pause=0.01)), BRIEF).deliver(ASK)
     with pytest.raises(ConnectionBroken):
-        await first(http(httpx.Response(503, stream=Endless(b" ", pause=0.01))))
+        await first(http(httpx.Response(503, stream=Endless(b" ", pause=0.01)), BRIEF))
 
 
 @asynccontextmanager
@@ -123,7 +124,11 @@ async def test_a_redirect_leads_nowhere(tmp_path: Path) -> None:
         redirect = f"HTTP/1.1 307 Elsewhere\r\nLocation: wss://localhost:{thief}/\r\nContent-Length: 0\r\n\r\n"
         async with answering(certificates, redirect.encode()) as (port, heard):
             connection = connect(
-                "ws", f"https://localhost:{port}", trust=Trust(certificates.authority), bearer="secret", patience=BRIEF
+                "ws",
+                f"https://localhost:{port}",
+                trust=Trust(certificates.authority),
+                bearer="secret",
+                patience=PATIENT,
             )
             with pytest.raises(UnsignedError):
                 await connection.deliver(ASK)

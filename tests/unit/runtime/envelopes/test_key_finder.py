@@ -46,7 +46,9 @@ def host(certificates: EnvelopeCertificates) -> Generator[DIDHost]:
 
 @pytest.fixture
 def clock() -> AdjustableClock:
-    return AdjustableClock()
+    made = AdjustableClock()
+    made.stop()
+    return made
 
 
 def finder(

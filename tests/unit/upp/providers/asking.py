@@ -26,7 +26,7 @@ def asked(
     vendor: VendorServer,
     body: object = None,
     *,
-    timeout: float = 5,
+    timeout: float = 60,
     own: dict[str, str] | None = None,
     configured: dict[str, str] | None = None,
 ) -> VendorRequest:
