@@ -23,6 +23,8 @@ PADDING = b":" + b" " * 2048 + b"\n\n"
 FIRST = b"retry: 1000\n" + PADDING
 """What a stream begins with."""
 
+_FORM = "sse"
+
 _UNTOLD = 500
 """After so many events that are not told, the viewer is told where it stands."""
 
@@ -78,8 +80,11 @@ class EventStreamResponse(StreamedResponse):
 
 
 def frame(event: Event) -> bytes:
-    """One event on the wire."""
-    return format_sse_event(data_str=event_text(event), event=event.type, id=str(event.seq))
+    """One event on the wire; made once for all who follow it."""
+    made = event.made.get(_FORM)
+    if made is None:
+        made = event.made[_FORM] = format_sse_event(data_str=event_text(event), event=event.type, id=str(event.seq))
+    return made
 
 
 def event_text(event: Event) -> str:

@@ -25,6 +25,7 @@ class Event:
 
     Attributes:
         size: bytes of the stored data.
+        made: what has been made of it for viewers, by the form's name: one event is told to many.
     """
 
     session: str
@@ -37,6 +38,7 @@ class Event:
     data: JSONObject
     at: datetime
     size: int = field(default=0, compare=False)
+    made: dict[str, bytes] = field(default_factory=dict[str, bytes], init=False, compare=False, repr=False)
 
     @property
     def folded_from(self) -> int | None:
@@ -115,7 +117,7 @@ async def read_last_seqs(database: Database, keys: Collection[SessionKey]) -> di
 
 
 class Announcer:
-    """Tells listeners which sessions have new events, in batches, after the commit.
+    """Tells listeners which sessions have new events, after the commit: at once, and what follows soon in batches.
 
     A notify inside the writing transaction would hold a lock of the whole database at commit. What is lost here costs a
     viewer its next poll, never an event.
@@ -141,7 +143,6 @@ class Announcer:
 
     async def _send(self) -> None:
         while self._changed:
-            await asyncio.sleep(_BATCH_SECONDS)
             names, self._changed = list(self._changed), {}
             try:
                 for text in _texts(names):
@@ -150,6 +151,7 @@ class Announcer:
             except Exception as error:
                 if not is_away(error):
                     raise
+            await asyncio.sleep(_BATCH_SECONDS)
 
 
 def _texts(names: list[SessionKey]) -> list[str]:

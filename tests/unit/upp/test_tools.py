@@ -103,3 +103,25 @@ def test_specs_name_who_approves_and_what_runs_where() -> None:
     assert effect_name(make(effect="once")) == "once"
     mine = client_tool("pick", "Pick one.", timeout=timedelta(days=3))
     assert (effect_name(mine), mine.run, mine.parameters) == ("client", None, {"type": "object", "properties": {}})
+
+
+WRONG_SHORT: list[tuple[str, dict[str, Any]]] = [
+    ("too long", {"timeout": timedelta(seconds=11)}),
+    ("a person's", {"approval": "human"}),
+    ("a predicate's", {"approval": bool}),
+    ("a client's", {"run": None}),
+]
+
+
+@pytest.mark.parametrize("options", [options for _, options in WRONG_SHORT], ids=[name for name, _ in WRONG_SHORT])
+def test_a_short_tool_that_could_take_long_is_refused(options: dict[str, Any]) -> None:
+    """Its run would hear of nothing meanwhile."""
+    with pytest.raises(InvalidInput, match="short"):
+        make(short=True, **options)
+
+
+def test_a_short_tool_has_a_timeout() -> None:
+    """Ten seconds, where it does not say less."""
+    assert make(short=True).timeout == timedelta(seconds=10)
+    assert make(short=True, timeout=timedelta(seconds=2)).timeout == timedelta(seconds=2)
+    assert make().timeout is None
