@@ -146,7 +146,10 @@ class Generate:
         contents = self._services.contents(call.tenant)
         messages = await contents.resolved(ids_told(agent, messages))
         request = build_request(agent, options, messages, ask_of(call), shown)
-        media = await contents.there(media_to_show(request.messages))
+        wanted = media_to_show(request.messages)
+        if not wanted:
+            return request
+        media = await contents.there(wanted)
         seen = with_shown_media(request.messages, media, agent.bind().capabilities)
         return dataclasses.replace(request, messages=seen)
 

@@ -174,6 +174,8 @@ class MessageCache:
             entry.upto = end
             entry.size_bytes += sum(item.size_bytes for item in fresh)
         self._keep(name, entry)
+        if entry.upto <= end:
+            return list(entry.messages)
         return [item for item in entry.messages if item.position < end]
 
     def _keep(self, name: tuple[SessionKey, str, int], entry: _Entry) -> None:

@@ -71,7 +71,8 @@ def reference_of(block: ContentBlock) -> str | None:
 
 def references(messages: Iterable[Message]) -> list[str]:
     """The ids of the content that messages refer to, each once, in order."""
-    found = (reference_of(block) for message in messages for block in message.blocks())
+    speaking = (message for message in messages if not isinstance(message, ToolResultMessage))  # results are JSON
+    found = (reference_of(block) for message in speaking for block in message.blocks())
     return list(dict.fromkeys(ident for ident in found if ident is not None))
 
 

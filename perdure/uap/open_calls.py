@@ -26,7 +26,7 @@ def sendable_history(history: Sequence[Message], message: Message) -> list[Messa
     for place, item in enumerate(history):
         sent.append(item)
         if isinstance(item, AssistantMessage) and item.tool_calls:
-            sent.extend(_missing(item, _answered(whole[place + 1 :])))
+            sent.extend(_missing(item, _answered(whole, place + 1)))
     return sent
 
 
@@ -37,20 +37,19 @@ def answered(messages: Sequence[Message]) -> list[Message]:
         messages: oldest first.
     """
     return [
-        item
-        for place, message in enumerate(messages)
-        for item in (message, *_missing_of(message, messages[place + 1 :]))
+        item for place, message in enumerate(messages) for item in (message, *_missing_of(message, messages, place + 1))
     ]
 
 
-def _missing_of(message: Message, following: Sequence[Message]) -> list[Message]:
-    return _missing(message, _answered(following)) if isinstance(message, AssistantMessage) else []
+def _missing_of(message: Message, messages: Sequence[Message], place: int) -> list[Message]:
+    return _missing(message, _answered(messages, place)) if isinstance(message, AssistantMessage) else []
 
 
-def _answered(following: Sequence[Message]) -> set[str]:
-    """The calls that the results right behind an answer belong to."""
+def _answered(messages: Sequence[Message], first: int) -> set[str]:
+    """The calls that the results from a place on belong to, right behind an answer."""
     ids: set[str] = set()
-    for item in following:
+    for place in range(first, len(messages)):
+        item = messages[place]
         if not isinstance(item, ToolResultMessage):
             break
         ids.update(result.tool_call_id for result in item.results)
