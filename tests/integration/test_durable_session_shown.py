@@ -127,14 +127,19 @@ async def test_messages_of_a_failed_run_leave_the_thread_without_being_read_agai
 
 
 def told_by_path(events: list[AgentStreamEvent]) -> dict[tuple[str, ...], list[str]]:
-    """What the agents of each path did, and said, in their order."""
+    """What the agents of each path did, and said, in their order; in how many pieces they said it does not count."""
     found: dict[tuple[str, ...], list[str]] = {}
+    speaking: set[tuple[str, ...]] = set()
     for event in events:
+        told = found.setdefault(event.path, []) if event.uap is not None or event.upp is not None else []
         if event.uap is not None:
-            found.setdefault(event.path, []).append(str(event.uap.type))
+            told.append(str(event.uap.type))
+            speaking.discard(event.path)
         elif event.upp is not None and event.upp.type is StreamEventType.TEXT_DELTA:
-            found.setdefault(event.path, []).append(event.upp.delta.text or "")
-    return found
+            said = event.upp.delta.text or ""
+            told[-1:] = [told[-1] + said] if event.path in speaking else [*told[-1:], said]
+            speaking.add(event.path)
+    return {path: told for path, told in found.items() if told}
 
 
 async def test_a_stream_follows_sub_agents_by_path_if_so_wanted(stack: Stack) -> None:

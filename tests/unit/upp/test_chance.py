@@ -8,11 +8,11 @@ import sys
 
 from perdure.upp.chance import CHANCE
 
-FORKED = """
+FORKED = r"""
 import os
 from perdure.upp.chance import CHANCE
 child = os.fork()
-print(CHANCE.random(), flush=True)
+os.write(1, f"{CHANCE.random()}\n".encode())  # whole: a print may be written in two parts
 if child:
     os.wait()
 """
