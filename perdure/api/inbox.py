@@ -16,7 +16,7 @@ from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.config import Config
 from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
 
-_GOODBYE_SECONDS = 10.0
+GOODBYE_SECONDS = 10.0
 """For so long the client of a WebSocket that we have closed is heard, until it has read so."""
 
 _ENDS = frozenset({"http.disconnect", "websocket.disconnect"})
@@ -42,7 +42,7 @@ class Inbox(asyncio.Queue[ASGIReceiveEvent]):
     async def until_left(self) -> None:
         """Drop what comes until the client has left, if it does so soon."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE_SECONDS):
+            async with asyncio.timeout(GOODBYE_SECONDS):
                 while not (self._is_over and self.empty()):
                     await self.get()
 

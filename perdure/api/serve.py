@@ -106,9 +106,9 @@ async def serve_on(
         InvalidInput: a port cannot be had, or certificates cannot be used.
     """
     config = server_config(listener, settings)
-    say(f"API ready: {url_of(listener, 'https' if config.ssl_enabled else 'http')}/api")
 
     async def stopped() -> None:
+        say(f"API ready: {url_of(listener, 'https' if config.ssl_enabled else 'http')}/api")
         await stop.wait()
         backend.leaving.set()
         await backend.stream.close()  # its readers go on at another process

@@ -25,6 +25,7 @@ from hypercorn.utils import parse_socket_addr  # pyright: ignore[reportUnknownVa
 
 from perdure.api.inbox import Requests
 from perdure.api.quic_server import QuicServer
+from perdure.api.websocket_stream import install
 
 PEER_CERTIFICATE = "perdure.peer_certificate"
 """Where the DER of a verified client certificate stands in `scope["state"]`. HTTP/3 has none: its server asks for none."""
@@ -117,9 +118,12 @@ class HTTP2(H2Protocol):
 async def serve_asgi(app: Any, config: ServerConfig, stopped: Callable[[], Awaitable[None]]) -> None:
     """Serve an ASGI app at the sockets of `config` until `stopped` returns; what goes on then has the grace time.
 
+    `stopped` is called once everything is open, the app's lifespan too.
+
     Raises:
         LifespanFailureError: the app's lifespan could not be entered.
     """
+    install()
     loop = asyncio.get_running_loop()
     wrapped = cast(AppWrapper, ASGIWrapper(app))
     state: LifespanState = {}

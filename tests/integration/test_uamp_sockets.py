@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import Iterator
 from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 import websockets
@@ -72,6 +74,31 @@ async def test_a_frame_that_is_too_long_ends_its_own_socket(uamp: UampServer) ->
         await socket.wait_closed()
         assert socket.close_code == 1009
         assert await is_served(calm)
+    assert resident(uamp.api.pid) < before + MAY_GROW_BYTES
+
+
+async def test_a_client_that_goes_on_behind_a_frame_that_is_too_long_is_left(uamp: UampServer) -> None:
+    """It is told 1009 and does not listen: nothing of what it sends is kept, and soon its connection is closed."""
+    before = resident(uamp.api.pid)
+    address = urlsplit(uamp.api.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    key = base64.b64encode(bytes(16)).decode()
+    writer.write(
+        f"GET /ws HTTP/1.1\r\nHost: {address.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    size = 1024 * 1024
+    kind, sent = 1, 0
+    with contextlib.suppress(ConnectionError):
+        while sent < 512 * size:
+            writer.write(bytes([kind, 0x80 | 127]) + size.to_bytes(8) + bytes(4) + b"x" * size)
+            await writer.drain()
+            kind, sent = 0, sent + size
+            if sent > 16 * size:  # as long as it takes to be left
+                await asyncio.sleep(0.1)
+    writer.close()
+    assert LARGEST_FRAME < sent < 512 * size
     assert resident(uamp.api.pid) < before + MAY_GROW_BYTES
 
 
