@@ -150,6 +150,17 @@ async def nothing_started(stack: Stack, reported: Reported) -> None:
     assert len(begun) == reported.begun, begun
 
 
+async def until_all_ended(stack: Stack, session: str) -> None:
+    """Also the inputs that waited while the session was paused."""
+
+    async def over() -> bool:
+        async with stack.connect() as sessions:
+            runs = (await read_facts(sessions, session)).runs
+        return all(status in ("completed", "failed", "cancelled") for status in runs.values())
+
+    await eventually(over, what=f"all runs of {session} ended")
+
+
 async def until_served(steering: Steering, *paused: Reported) -> None:
     """Return once the new worker has run something, and paused sessions have been told of an input that they hold."""
     for one in paused:
@@ -190,6 +201,8 @@ async def test_nothing_starts_after_a_state_was_reported_whoever_is_restarted(st
             if one in paused:
                 await second.steer(f"/sessions/{one.session}/resume", "resumed")
             assert await second.ended(one.run) == ("completed" if one not in over else _status(over, one))
+        for one in everything:
+            await until_all_ended(stack, one.session)
     for one in everything:
         await check_session(stack, one.session)
     assert [entry["amount"] for entry in stack.entries(asking.name, "tool")] == [2]

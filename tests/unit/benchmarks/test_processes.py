@@ -40,14 +40,14 @@ def tell(process: subprocess.Popen[str]) -> None:
 
 
 def test_the_time_of_a_process_counts_for_its_role_alone() -> None:
-    with child(TOLD + BURN.format(seconds=0.2) + DONE) as worker, child(TOLD + DONE) as other:
+    with child(TOLD + BURN.format(seconds=1.0) + DONE) as worker, child(TOLD + DONE) as other:
         roles = Roles({"worker": [worker.pid], "other": [other.pid], "driver": [os.getpid()]})
         before = roles.sample()
         tell(worker)
         after = roles.sample()
-        assert after.cpu_ms["worker"] - before.cpu_ms["worker"] == pytest.approx(200, abs=40)
+        assert after.cpu_ms["worker"] - before.cpu_ms["worker"] == pytest.approx(1000, abs=100)
         assert after.cpu_ms["other"] == before.cpu_ms["other"]
-        assert after.cpu_ms["driver"] - before.cpu_ms["driver"] < 150
+        assert after.cpu_ms["driver"] - before.cpu_ms["driver"] < 900  # its own threads
         assert after.machine_ms - before.machine_ms >= 180
 
 
