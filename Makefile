@@ -12,6 +12,8 @@ OURS := perdure,perdure+short_tools,perdure+short_tools+short_model,floor,floor+
 THEIRS := pydantic_ai_temporal,openai_agents_temporal,dbos_pydantic_ai,langgraph_postgres+durability=sync,pydantic_ai_temporal+best,openai_agents_temporal+best,dbos_pydantic_ai+best,langgraph_postgres+durability=sync+best
 
 export PERDURE_TEST_SCALE ?= 0.05
+# A process that compiles its modules anew starts three times as slowly, and the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install format check test soak demo build bench bench-peers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 
 import pytest
@@ -15,6 +16,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Watches for tests that do not run."""
     guard = SkipGuard(allowed=read_allowed(), strict=os.environ.get("CI") == "true")
     config.pluginmanager.register(guard, "skip-guard")
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the garbage collector off the thousands of tests, or all that runs stands still for a second now and then."""
+    gc.collect()
+    gc.freeze()
 
 
 # A machine that others use too makes an example slow, which says nothing of the code.

@@ -43,6 +43,8 @@ _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=5)
 )
 _HEARTBEAT = timedelta(seconds=2)
+_HOOK_HEARTBEAT = timedelta(seconds=5)
+"""Longer, for nothing but its worker's death is to have a hook called twice: not a process that stood still for a moment."""
 _LOCAL_TRY = timedelta(seconds=10)
 MARGIN = timedelta(seconds=30)
 _HOOK_TIMEOUT = timedelta(hours=1)
@@ -75,7 +77,7 @@ def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.Acti
 
 def start_call_user(call: CallUserInput) -> workflow.ActivityHandle[CallUserResult]:
     """Schedule a lifecycle hook; a worker that dies in it calls it again."""
-    return start_activity(contracts.CALL_USER, call, CallUserResult, _HOOK_TIMEOUT)
+    return start_activity(contracts.CALL_USER, call, CallUserResult, _HOOK_TIMEOUT, _HOOK_HEARTBEAT)
 
 
 async def start_session(
@@ -99,7 +101,7 @@ async def start_session(
 
 def start_around(call: AroundInput) -> workflow.ActivityHandle[AroundResult]:
     """Schedule a call of a run's middleware; a worker that dies in it calls it again."""
-    return start_activity(contracts.AROUND, call, AroundResult, _HOOK_TIMEOUT)
+    return start_activity(contracts.AROUND, call, AroundResult, _HOOK_TIMEOUT, _HOOK_HEARTBEAT)
 
 
 def start_read_history(call: ReadHistoryInput) -> workflow.ActivityHandle[ReadHistoryResult]:
@@ -137,14 +139,16 @@ async def end_run(call: EndRunInput) -> EndRunResult:
     return await until_it_succeeds(contracts.END_RUN, call, EndRunResult)
 
 
-def start_activity(name: str, call: object, result: type[T], timeout: timedelta) -> workflow.ActivityHandle[T]:
+def start_activity(
+    name: str, call: object, result: type[T], timeout: timedelta, heartbeat: timedelta = _HEARTBEAT
+) -> workflow.ActivityHandle[T]:
     """An activity that is tried until it succeeds, and that when cancelled has its say before the workflow goes on."""
     return workflow.start_activity(
         name,
         call,
         result_type=result,
         start_to_close_timeout=timeout,
-        heartbeat_timeout=_HEARTBEAT,
+        heartbeat_timeout=heartbeat,
         retry_policy=_RETRY,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         priority=workflow.info().priority,  # the tenant's; the server would add it, but not to what starts eagerly

@@ -17,6 +17,7 @@ MEMORY = Path("/dev/shm")
 PLACE = MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 * 2**30 else None
 APP = '''
 import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -58,6 +59,12 @@ async def sleep() -> str:
     return "slept"
 
 
+@tool(effect="none")
+def kept() -> int:
+    """How many objects the garbage collector leaves alone."""
+    return gc.get_freeze_count()
+
+
 pick = client_tool("pick", "Have the user pick one.", {"type": "object", "properties": {"of": {"type": "string"}}})
 
 app = App(
@@ -69,6 +76,7 @@ app = App(
         agent(name="buyer", model=scripted([[call("pay", amount=1), call("pay", amount=2)], "Bought."]), tools=[pay]),
         agent(name="chooser", model=scripted([call("pick", of="colours"), "Chosen."]), tools=[pick]),
         agent(name="sleeper", model=scripted([call("sleep"), "Awake."]), tools=[sleep]),
+        agent(name="keeper", model=scripted([call("kept"), "Kept."]), tools=[kept]),
         agent(name="teller", model=planned(), tools=[add]),
     ]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import uuid
 from pathlib import Path
@@ -70,6 +71,14 @@ def test_a_failed_run_is_exit_code_1(perdure: Terminal) -> None:
     assert failed.keys() == {"run", "session", "status", "error"}
 
 
+def test_the_garbage_collector_leaves_alone_what_a_worker_starts_with(perdure: Terminal) -> None:
+    """Its modules are some hundred thousand objects, which no run makes garbage."""
+    run = perdure("run", "keeper", "Go.")
+    told = re.search(r"<- kept (\d+)", run.err)
+    assert told is not None
+    assert int(told[1]) > 100_000
+
+
 def test_ctrl_c_leaves_the_run_going(perdure: Terminal) -> None:
     """Ctrl-C ends the command only, and says how to go on; a run that is cancelled ends its viewers with code 4."""
     run = perdure.start("run", "sleeper", "Go.")
@@ -118,7 +127,7 @@ def test_what_does_not_exist_is_named(perdure: Terminal) -> None:
     """Unknown agents, sessions, runs and waits are user errors, each with what there is or how to see it."""
     none = str(uuid.uuid4())
     perdure("run", "nobody", "x", code=2).check_error(
-        "'nobody'", "registered are buyer, calc, chooser, clerk, payer, sleeper, slow, teller"
+        "'nobody'", "registered are buyer, calc, chooser, clerk, keeper, payer, sleeper, slow, teller"
     )
     perdure("run", "calc", "x", "--session", none, code=2).check_error(none)
     perdure("sessions", "pause", none, code=2).check_error(none, "perdure sessions list")
