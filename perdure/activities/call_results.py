@@ -106,6 +106,7 @@ class CallResults:
             return await self.stored(writer, call, saved.state)
         if saved.kind != "won":
             return CallToolResult(kind=saved.kind)
+        self._services.cache.add_result(writer.key, row, saved.batch_sha256)
         result = _result(execution.result, execution.is_error, execution.duration_ms, attempt, execution.approved)
         result = dataclasses.replace(result, batch_sha256=saved.batch_sha256)
         result = result if call.stage is None else dataclasses.replace(result, stage=place_of(execution.result))

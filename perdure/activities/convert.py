@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import temporalio.api.common.v1
 from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
@@ -21,13 +23,35 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
+from perdure.activities.contracts import CallToolInput, GenerateInput
 from perdure.activities.failures import RedactedFailureConverter
+from perdure.activities.short_calls import (
+    lengthen_model_call,
+    lengthen_tool_call,
+    shorten_model_call,
+    shorten_tool_call,
+)
 from perdure.upp.json_value import JSONValue
 from perdure.upp.redaction import known_secrets
 
 P = TypeVar("P", bound="temporalio.api.common.v1.Payload | None")
 
 converter = Converter(omit_if_default=True)
+
+
+def _written_short(
+    kind: type[Any],
+    shorten: Callable[[dict[str, Any]], dict[str, Any]],
+    lengthen: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    write = make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True)
+    read = make_dict_structure_fn(kind, converter)
+    converter.register_unstructure_hook(kind, lambda call: shorten(write(call)))
+    converter.register_structure_hook(kind, lambda value, _: read(lengthen(value), kind))
+
+
+_written_short(GenerateInput, shorten_model_call, lengthen_model_call)
+_written_short(CallToolInput, shorten_tool_call, lengthen_tool_call)
 
 
 def _is_contract_type(kind: object) -> bool:

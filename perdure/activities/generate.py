@@ -181,6 +181,7 @@ class Generate:
         if kind != "won":
             return GenerateResult(kind=kind)
         self._services.remember(call.message, message)
+        self._services.cache.add_answer(writer, row, call.epoch)
         return GenerateResult(
             message=cut_answer(message).to_json(),
             sha256=row.sha256,

@@ -15,7 +15,8 @@ from perdure.store.answers import Writer
 from perdure.store.content.tenant_contents import MAX_CONTENT_BYTES, TenantContents
 from perdure.store.database import Database
 from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache, read_message
+from perdure.store.message_cache import MessageCache
+from perdure.store.messages import read_message
 from perdure.store.payments.ledger_gate import known_gates
 from perdure.store.runs import read_options
 from perdure.store.views import read_view

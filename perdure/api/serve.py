@@ -23,6 +23,7 @@ from perdure.config import Settings
 from perdure.errors import InvalidInput
 from perdure.protocols.uamp_envelope.length_prefix import PREFIX_BYTES
 from perdure.runtime.addresses import ServerAddresses
+from perdure.runtime.heap import keep_heap
 from perdure.runtime.telemetry import Telemetry, start_telemetry
 from perdure.runtime.uamp.sweep import UampTimes
 from perdure.uap.app import App
@@ -75,7 +76,7 @@ async def serve(settings: Settings, addresses: ServerAddresses, app: App | None 
         await backend.open()
         await make_authenticator(backend.database, settings, host=settings.api_host)  # refuses an open address
         with bound(settings.api_host, settings.api_port) as listener:
-            await serve_on(listener, backend, settings, stop, telemetry, say=_say)
+            await serve_on(listener, backend, settings, stop, telemetry, say=_say_ready)
     finally:
         await backend.close()
         if telemetry is not None:
@@ -178,6 +179,8 @@ def _client_ca(settings: Settings) -> Path | None:
     return found
 
 
-def _say(line: str) -> None:
+def _say_ready(line: str) -> None:
+    """Tell whoever started the process that a port is served."""
+    keep_heap()
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

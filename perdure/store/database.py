@@ -13,24 +13,21 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import asyncpg
-from sqlalchemy import URL, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.errors import InvalidInput, PerdureError
-from perdure.store.json_text import escaped_json
+from perdure.store.connections import Connection, Connections
 from perdure.store.keyring import NO_KEYS, Keyring
-from perdure.store.opened import Opened, install
-from perdure.store.sealing import OPTION, Seal
+from perdure.store.opened import Opened
+from perdure.store.sealing import Seal
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject
 
 T = TypeVar("T")
 
-_OPENED = "perdure_opened"
 _AWAY = (
     OSError,
     EOFError,
@@ -63,18 +60,7 @@ class Database:
         """
         self._url = _driver_url(url)
         self.keyring = keyring
-        self._engine: AsyncEngine = create_async_engine(
-            self._url,
-            pool_size=pool_size,
-            max_overflow=pool_size,
-            pool_timeout=5,
-            connect_args={"timeout": 3, "command_timeout": 30},
-            json_serializer=escaped_json,
-            execution_options={OPTION: keyring},
-        )
-        self._given_back: set[asyncio.Task[None]] = set()
-        event.listen(self._engine.sync_engine, "connect", self._connected)
-        event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
+        self._connections = Connections(self._url, size=pool_size, keyring=keyring)
 
     @property
     def address(self) -> str:
@@ -108,22 +94,22 @@ class Database:
             DamagedSession: likewise: it was changed, or sealed for another session or tenant.
         """
         async with (
-            self._connection() as connection,
+            self._connections.taken() as connection,
             _broken_is_away(connection),
-            connection.begin(),
-            _opening(connection, of),
+            connection.core.begin(),
+            _opening(connection.opened, of),
         ):
-            yield connection
+            yield connection.core
 
     @asynccontextmanager
     async def driver(self, of: SessionKey | str | None = None) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
         """The driver's own connection, outside any transaction. Arguments and errors are those of `transaction`."""
         async with (
-            self._connection() as connection,
-            _broken_is_away(connection) as driver,
-            _opening(connection, of),
+            self._connections.taken() as connection,
+            _broken_is_away(connection),
+            _opening(connection.opened, of),
         ):
-            yield driver
+            yield connection.driver
 
     async def call(self, function: str, *arguments: Any) -> JSONObject:
         """Call one of the store's SQL functions; its transaction is its own.
@@ -146,49 +132,12 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
-        await asyncio.gather(*self._given_back)
-        await self._engine.dispose()
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[AsyncConnection]:
-        """A connection of the pool.
-
-        A new one is made in a task of its own: cancelled while it is set up it would be nobody's, and stay open.
-        """
-        connection = self._engine.connect()
-        if cast(QueuePool, self._engine.pool).checkedin():
-            async with connection:
-                yield connection
-            return
-        making = asyncio.create_task(connection.start(), name="connect to PostgreSQL")
-        try:
-            await asyncio.shield(making)
-        except asyncio.CancelledError:
-            giving_back = asyncio.create_task(_give_back(connection, making), name="give a connection back")
-            self._given_back.add(giving_back)
-            giving_back.add_done_callback(self._given_back.discard)
-            raise
-        try:
-            yield connection
-        finally:
-            await asyncio.shield(asyncio.create_task(connection.close()))
-
-    def _connected(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        opened = record.info[_OPENED] = Opened(self.keyring)
-        cast(Any, connection).run_async(lambda driver: install(driver, opened))  # type: ignore[no-untyped-call]
-
-
-async def _give_back(connection: AsyncConnection, making: asyncio.Task[AsyncConnection]) -> None:
-    """Give a connection back to the pool as soon as it is made, if it is made."""
-    (made,) = await asyncio.gather(making, return_exceptions=True)
-    if not isinstance(made, BaseException):
-        await connection.close()
+        await self._connections.close()
 
 
 @asynccontextmanager
-async def _opening(connection: AsyncConnection, of: SessionKey | str | None) -> AsyncGenerator[None]:
+async def _opening(opened: Opened, of: SessionKey | str | None) -> AsyncGenerator[None]:
     """Let a block end with the error if something that it read did not open: it went on with an empty value."""
-    opened = cast(Opened, (await connection.get_raw_connection()).info[_OPENED])
     opened.begin()
     try:
         yield
@@ -199,30 +148,21 @@ async def _opening(connection: AsyncConnection, of: SessionKey | str | None) -> 
 
 
 @asynccontextmanager
-async def _broken_is_away(connection: AsyncConnection) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+async def _broken_is_away(connection: Connection) -> AsyncGenerator[None]:
     """Drop a connection that has broken, and say so by an error that `is_away` knows.
 
     When a server dies in the middle of a call the driver may raise nearly anything, also errors of its own state.
     """
-    raw = await connection.get_raw_connection()
-    driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
     try:
-        yield driver
+        yield
     except BaseException as error:
-        broken = driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
+        broken = connection.driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
         if not broken or isinstance(error, PerdureError):
             raise
-        await connection.invalidate()
+        await connection.core.invalidate()
         if isinstance(error, Exception) and not is_away(error):
             raise ConnectionError(f"the connection to PostgreSQL broke: {type(error).__name__}: {error}") from error
         raise
-
-
-def _refuse_closed(connection: DBAPIConnection, _record: object, _proxy: object) -> None:
-    """Have the pool replace its connections when one has died while it was idle."""
-    driver = cast("asyncpg.Connection[asyncpg.Record]", cast(Any, connection).driver_connection)
-    if driver.is_closed():
-        raise InvalidatePoolError("the server closed this connection")
 
 
 def is_away(error: BaseException) -> bool:

@@ -1,9 +1,8 @@
-"""The conversation: messages by thread node and position, read whole or through a per-process cache."""
+"""The conversation: messages by thread node and position."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -100,10 +99,10 @@ async def _hydrated(
 ) -> list[StoredMessage]:
     bodies = [checked(row["sha256"], row["body"], "message") for row in rows]
     documents = [read_body(row["type"], body) for row, body in zip(rows, bodies, strict=True)]
-    wanted = [ref["sha256"] for document in documents for ref in _references(document)]
+    wanted = [ref["sha256"] for document in documents for ref in references(document)]
     results = await bodies_of(wanted) if wanted else {}
     for document in documents:
-        _fill(document, results)
+        fill(document, results)
     messages = [message_from_json(document) for document in documents]
     return [
         StoredMessage(
@@ -112,7 +111,7 @@ async def _hydrated(
             run=row["run_id"],
             step=row["step"],
             sha256=row["sha256"],
-            size_bytes=len(body) + sum(ref["size"] for ref in _references(document)),
+            size_bytes=len(body) + sum(ref["size"] for ref in references(document)),
             message=message,
             usage=row["usage"],
             stop=row["stop"],
@@ -130,60 +129,15 @@ def read_body(kind: str, body: bytes) -> JSONObject:
     return cast(JSONObject, loads(body))
 
 
-def _references(document: JSONObject) -> list[dict[str, Any]]:
+def references(document: JSONObject) -> list[dict[str, Any]]:
+    """Where the results of a tool-result message are: of each the hash and the size."""
     results = cast("list[dict[str, Any]]", document.get("results") or [])
     return [result["ref"] for result in results if "ref" in result]
 
 
-def _fill(document: JSONObject, results: dict[str, bytes]) -> None:
+def fill(document: JSONObject, results: Mapping[str, bytes]) -> None:
+    """Put the results of a tool-result message where they belong, by hash."""
     for result in cast("list[dict[str, JSONValue]]", document.get("results") or []):
         ref = cast("dict[str, str] | None", result.get("ref"))
         if ref is not None:
             result["result"] = loads(results[ref["sha256"]])
-
-
-@dataclass(slots=True)
-class _Entry:
-    messages: list[StoredMessage]
-    upto: int
-    size_bytes: int
-
-
-class MessageCache:
-    """Conversations that this process has read, so that each step reads only what is new.
-
-    Messages never change. An entry is for one epoch of its session: a failed run, whose messages leave the thread,
-    begins another.
-    """
-
-    def __init__(self, database: Database, *, limit_bytes: int = 256 * 1024 * 1024) -> None:
-        """Cache reads of `database`, up to about `limit_bytes` of stored bodies; the least recently used leave."""
-        self._database = database
-        self._limit = limit_bytes
-        self._size = 0
-        self._entries: OrderedDict[tuple[SessionKey, str, int], _Entry] = OrderedDict()
-
-    async def read(self, key: SessionKey, node: str, *, end: int, epoch: int) -> list[StoredMessage]:
-        """Messages of a node before position `end`, oldest first."""
-        name = (key, node, epoch)
-        entry = self._entries.pop(name, None) or _Entry([], 0, 0)
-        self._size -= entry.size_bytes
-        if entry.upto < end:
-            fresh = await read_messages(self._database, key, node, first=entry.upto, end=end)
-            entry.messages.extend(fresh)
-            entry.upto = end
-            entry.size_bytes += sum(item.size_bytes for item in fresh)
-        self._keep(name, entry)
-        if entry.upto <= end:
-            return list(entry.messages)
-        return [item for item in entry.messages if item.position < end]
-
-    def _keep(self, name: tuple[SessionKey, str, int], entry: _Entry) -> None:
-        other = self._entries.pop(name, None)
-        if other is not None:
-            self._size -= other.size_bytes
-        self._entries[name] = entry
-        self._size += entry.size_bytes
-        while self._size > self._limit and len(self._entries) > 1:
-            _, oldest = self._entries.popitem(last=False)
-            self._size -= oldest.size_bytes

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from functools import lru_cache
 
 _UUID = 36
 
 
+@lru_cache(maxsize=4096, typed=True)
 def derive_id(*parts: str | int) -> str:
     """An id of UUIDv4 form that depends on `parts` alone.
 

@@ -21,6 +21,7 @@ from perdure.errors import InvalidInput, ServerUnavailable
 from perdure.migrations.schema import check_schema
 from perdure.runtime.addresses import ServerAddresses
 from perdure.runtime.converter import converter_for
+from perdure.runtime.heap import keep_heap
 from perdure.runtime.payment_sweep import PaymentSweep
 from perdure.runtime.reconciler import Reconciler
 from perdure.runtime.stage_index import register_stage_attribute
@@ -31,7 +32,7 @@ from perdure.store.agents import PLACE, AgentRow, register_agents
 from perdure.store.database import Database
 from perdure.store.encryption_keys import check_keys
 from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
+from perdure.store.message_cache import MessageCache
 from perdure.store.stages.definitions import register_workflows
 from perdure.uap.app import App
 from perdure.uap.spec import Limits
@@ -76,6 +77,7 @@ async def serve(app: App, settings: Settings, addresses: ServerAddresses) -> int
     client, indexed = connecting.result()
     async with _serving(client, database, app, settings, telemetry, indexed=indexed) as worker:
         served = [*(str(agent.name) for agent in app), *(item.name for item in app.workflows)]
+        keep_heap()
         _say(f"worker ready: {', '.join(served)}")
         await stop.wait()
         logger.info("worker.stopping")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -47,6 +48,7 @@ class Watched(Database):
         async with super().driver(*given, **named) as connection:
             connection.add_query_logger(self._log)
             yield connection
+            await asyncio.sleep(0)  # the driver tells of a statement in the loop's next round
             connection.remove_query_logger(self._log)
 
     def _note(self, *given: Any) -> None:

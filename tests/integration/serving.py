@@ -15,7 +15,7 @@ from perdure.runtime.temporal import connect_temporal
 from perdure.store.agents import AgentRow, register_agents
 from perdure.store.database import Database
 from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
+from perdure.store.message_cache import MessageCache
 from perdure.uap.agent import Agent
 from perdure.uap.app import App
 from perdure.upp.prices import PriceTable

@@ -139,11 +139,17 @@ class Story:
     ) -> Saved:
         """Store the result of a call, with its event; `pending` rides along."""
         pending = cast("list[JSONObject]", values.pop("pending", []))
-        body = dumps(value)
-        given: dict[str, Any] = {"attempt": 1, "is_error": False, "duration_ms": 7, "at": AT, **values}
-        row = ResultRow(answer_id(run, step), index, sha256=sha256_hex(body), body=body, **given)
+        row = self.result_row(run, index, step=step, value=value, **values)
         events: list[JSONValue] = [uap_event("tool_execution_end", step, {"index": index})]
         return await save_result(self.database, self.writer(run), row, events, pending)
+
+    def result_row(
+        self, run: str, index: int = 0, *, step: int = 1, value: JSONValue = "fine", **values: Any
+    ) -> ResultRow:
+        """The result of a call."""
+        body = dumps(value)
+        given: dict[str, Any] = {"attempt": 1, "is_error": False, "duration_ms": 7, "at": AT, **values}
+        return ResultRow(answer_id(run, step), index, sha256=sha256_hex(body), body=body, **given)
 
     async def note(self, kind: str, run: str | None = None, **values: Any) -> tuple[str, str | None, list[JSONObject]]:
         """Record a note; a new one, unless `number` says that it is an old one."""

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from perdure.errors import KeyMissing
 from perdure.store.database import Database
 from perdure.store.keyring import parse_keys
-from perdure.store.messages import MessageCache
+from perdure.store.message_cache import MessageCache
 from perdure.uap.ids import answer_id, new_id, results_id, root_node_id
 from perdure.uap.open_calls import NOT_CARRIED_OUT
 from perdure.uap.session_key import SessionKey

@@ -19,7 +19,7 @@ from perdure.errors import ServerError
 from perdure.runtime.temporal import connect_temporal
 from perdure.store.database import Database
 from perdure.store.events import Announcer
-from perdure.store.messages import MessageCache
+from perdure.store.message_cache import MessageCache
 from perdure.upp import ToolCall, tool
 from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import ToolResultMessage

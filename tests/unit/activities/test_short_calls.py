@@ -1,0 +1,99 @@
+"""What the calls of a step leave out of a history, and that whoever reads them has all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from perdure.activities.contracts import CallToolInput, GenerateInput
+from perdure.activities.convert import PerdurePayloadConverter, converter
+from perdure.uap.ids import answer_id, checkpoint_id, new_id, results_id, root_node_id, scaffold_id
+
+PAYLOADS = PerdurePayloadConverter()
+RUN, SESSION = new_id(), new_id()
+HASHES = ["a" * 64, "b" * 64]
+
+
+def record(step: int, **changed: Any) -> dict[str, Any]:
+    """The record of a step that ended, as the workflow makes it."""
+    ids = (answer_id(RUN, step), results_id(RUN, step))
+    return {
+        "id": checkpoint_id(RUN, step),
+        "run": RUN,
+        "step": step,
+        "node": root_node_id(SESSION),
+        "position": 3,
+        "start": 0,
+        "at": "2026-01-02T03:04:05.678Z",
+        "messages": [{"id": ident, "sha256": sha256} for ident, sha256 in zip(ids, HASHES, strict=True)],
+        "metadata": {"mine": 1},
+        **changed,
+    }
+
+
+def model_call(step: int, *pending: dict[str, Any], **changed: Any) -> GenerateInput:
+    """The model call of a step."""
+    call = GenerateInput(
+        "default", SESSION, RUN, "agent", root_node_id(SESSION), 0, 3, 0, step, answer_id(RUN, step), results_id(RUN, step),
+        pending=list(pending),
+    )  # fmt: skip
+    return dataclasses.replace(call, **changed)
+
+
+def tool_call(step: int, **changed: Any) -> CallToolInput:
+    """The tool call of a step."""
+    call = CallToolInput(
+        "default", SESSION, RUN, "agent", step, answer_id(RUN, step), 0, HASHES[0], "at_most_once", 3600.0
+    )
+    return dataclasses.replace(call, **changed)
+
+
+def written(call: GenerateInput | CallToolInput) -> dict[str, Any]:
+    """The call as a history holds it, from which it can be read."""
+    payload = PAYLOADS.to_payload(call)
+    assert PAYLOADS.from_payload(payload, type(call)) == call
+    return json.loads(payload.data)
+
+
+def test_what_follows_is_left_out() -> None:
+    model = written(model_call(2, {"k": "checkpoint", "r": record(1)}, {"k": "step", "step": 2}))
+    assert not {"node", "message", "results"} & model.keys()
+    short = model["pending"][0]
+    assert short.keys() == {"k", "c"}
+    assert short["c"]["messages"] == HASHES
+    assert not {"id", "run", "node", "step", "start"} & short["c"].keys()
+    assert not {"message", "effect", "timeout_s"} & written(tool_call(2)).keys()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        model_call(2, node=new_id(), message=scaffold_id(RUN, 2), results=results_id(RUN, 2, 1)),
+        model_call(2, {"k": "checkpoint", "r": record(1, run=new_id())}),
+        model_call(2, {"k": "checkpoint", "r": record(7)}),
+        model_call(2, {"k": "checkpoint", "r": record(1, node=new_id())}),
+        model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": new_id(), "sha256": "c"}])}),
+        model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": answer_id(RUN, 1)}])}),
+        model_call(2, {"k": "checkpoint", "r": record(1, messages=[])}),
+        model_call(2, {"k": "checkpoint", "r": {"id": "only"}}),
+        model_call(3, {"k": "checkpoint", "r": record(1, messages=[{"id": answer_id(RUN, 1), "sha256": "c"}] * 3)}),
+        tool_call(2, message=new_id(), effect="once", timeout_s=1.5),
+    ],
+    ids=str,
+)
+def test_what_does_not_follow_is_written(call: GenerateInput | CallToolInput) -> None:
+    """A branch's node, a strategy's own messages, a record of another run or step, other settings of a tool."""
+    again = written(call)
+    whole = json.loads(json.dumps(dataclasses.asdict(call)))
+    for name in ("node", "message", "results", "effect", "timeout_s"):
+        assert again.get(name, whole.get(name)) == whole.get(name)
+    assert again.get("pending", []) == whole["pending"]
+
+
+def test_a_call_that_an_older_version_wrote_is_read() -> None:
+    """It says everything."""
+    for call in (model_call(2, {"k": "checkpoint", "r": record(1)}), tool_call(2)):
+        assert converter.structure(dataclasses.asdict(call), type(call)) == call
