@@ -6,6 +6,12 @@ from datetime import datetime
 
 import asyncpg
 
+from perdure.runtime.filterable import apply_filterable
+from perdure.store.database import Database
+from perdure.store.filterable_keys import COMPLETE, list_filterable
+
+FILTERABLE = ("team", "priority")
+"""Of the keys of their metadata those by which lists are filtered."""
 TEAMS = 500
 """Each has 0.2 % of the sessions, by the key "team" of their metadata."""
 SESSIONS_PER_WAIT = 10
@@ -44,10 +50,13 @@ select created_at, id from perdure.sessions join unnest($1::bigint[]) with ordin
 async def make_sessions(url: str, count: int) -> None:
     """Fill an empty database with our schema: sessions of the tenant "default", and for each tenth a wait that is open.
 
+    Lists can be filtered by `FILTERABLE`; the database itself writes what they need for that, as for every session.
+
     Args:
         url: `postgresql://...`.
         count: of the sessions.
     """
+    await _allow_filters(url)
     connection = await asyncpg.connect(url, command_timeout=_WITHIN_S)
     try:
         await connection.execute(_FUNCTIONS)
@@ -57,6 +66,13 @@ async def make_sessions(url: str, count: int) -> None:
         await connection.execute("vacuum analyze")
     finally:
         await connection.close()
+
+
+async def _allow_filters(url: str) -> None:
+    database = Database(url, pool_size=1)
+    while set((await list_filterable(database)).values()) != {COMPLETE}:  # other works of the server may hold it up
+        await apply_filterable(database, FILTERABLE)
+    await database.close()
 
 
 async def places_of(url: str, numbers: list[int]) -> list[tuple[datetime, str]]:

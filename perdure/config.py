@@ -34,6 +34,7 @@ from perdure.upp.prices import Price
 _PREFIX = "PERDURE_"
 _TABLE = ("tool", "perdure")
 _MIB = 1024 * 1024
+_NO_KEYS = "none"
 _FORWARD = "DELEGATE_FORWARD_THINKING"
 """As UAMP spells it. Source: UAMP 1.0, section 6.13."""
 
@@ -72,9 +73,16 @@ def _split(value: object) -> object:
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
+def _keys(value: object) -> object:
+    """Likewise; a word of its own says that there are none, for nothing says that they stay as they are."""
+    return () if value == _NO_KEYS else _split(value)
+
+
 Prices: TypeAlias = dict[str, dict[str, Price]]
 Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+MetadataKey: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 
 
 class Settings(EnvelopeSettings):
@@ -268,6 +276,13 @@ class Settings(EnvelopeSettings):
         default=(),
         description="a list of environment variables, by commas, whose values are redacted in all that is stored and said, "
         "such as STRIPE_KEY,SMTP_PASSWORD",
+    )
+    filterable_metadata: Annotated[tuple[MetadataKey, ...] | None, NoDecode, BeforeValidator(_keys)] = Field(
+        default=None,
+        max_length=20,
+        description="at most 20 keys of sessions' metadata, by commas, by which lists can be filtered, such as team,channel, or "
+        "none for no key; nothing leaves it as it is. `perdure migrate` and `perdure dev` apply it. The values of these keys are "
+        "stored clear, also where all else is sealed",
     )
     fold_after: Annotated[timedelta, BeforeValidator(seconds), AfterValidator(not_negative)] = Field(
         default=timedelta(seconds=60),

@@ -34,6 +34,7 @@ PerdureError
 ├── ServerError             something that Perdure needs is missing
 │   ├── ServerUnavailable   Temporal or PostgreSQL does not answer
 │   ├── SchemaOutdated      the database's schema is not this version's
+│   ├── FilterIncomplete    a list cannot be filtered by a key yet that has been allowed a while ago
 │   ├── KeyMissing          this process lacks a key that opens what is stored
 │   ├── GateMissing         this process lacks the payment gate of an agent
 │   └── EmbeddedError       an embedded server cannot be started
@@ -234,6 +235,10 @@ class ServerUnavailable(ServerError):
 
 class SchemaOutdated(ServerError):
     """The database's schema is not the one of this version; the message says which command helps."""
+
+
+class FilterIncomplete(ServerError):
+    """Lists are filtered by this key soon: the sessions that are there already are still gone through. Try again."""
 
 
 class KeyMissing(ServerError):

@@ -55,6 +55,7 @@ STATUSES: dict[type[Exception], tuple[int, str]] = {
     errors.DamagedSession: (500, "damaged_session"),
     errors.RunError: (409, "run_failed"),
     errors.SchemaOutdated: (503, "schema_outdated"),
+    errors.FilterIncomplete: (503, "filter_incomplete"),
     errors.KeyMissing: (503, "key_missing"),
     errors.ServerUnavailable: (503, "server_unavailable"),
     errors.ServerError: (503, "server_error"),

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from perdure.api.listener import bound, bound_datagrams
+from perdure.cli.connection import known_keyring
 from perdure.cli.output import say
 from perdure.cli.parameters import Target, Tls
 from perdure.cli.serve import secured
@@ -60,7 +61,10 @@ def dev(
             serving += ["--app", target]
     worker = [*commands, "worker", target, *parent]
     _say_what(served, settings)
-    development = Development(settings.data_folder.parent, worker, settings.shutdown_grace + _BEYOND_GRACE, serving)
+    patience = settings.shutdown_grace + _BEYOND_GRACE
+    development = Development(
+        settings.data_folder.parent, worker, patience, serving, settings.filterable_metadata, known_keyring(settings)
+    )
     asyncio.run(develop(development, _say))
 
 

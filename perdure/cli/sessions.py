@@ -14,6 +14,7 @@ from perdure.cli.connection import open_store
 from perdure.cli.output import in_short, put, put_fields, put_json, put_table, say
 from perdure.cli.parameters import AsJson, SessionId
 from perdure.errors import InvalidInput
+from perdure.runtime.filterable import read_filter
 from perdure.runtime.shown import iso, run_json, session_json, wait_json
 from perdure.store.runs import list_runs
 from perdure.store.sessions import SessionRow, list_sessions, read_nodes, read_session
@@ -39,12 +40,20 @@ class Status(StrEnum):
 @app.command("list")
 def list_page(
     status: Annotated[Status | None, typer.Option(help="Only those of this status.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help='Only those whose metadata has this; may be given often. 7 and true are JSON, "7" is a text.',
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
     before: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, newest first, a page at a time."""
-    rows = asyncio.run(_page(status, limit, None if before is None else read_cursor(before)))
+    wanted = read_filter(metadata or (), "=", "--metadata")
+    rows = asyncio.run(_page(status, wanted, limit, None if before is None else read_cursor(before)))
     following = cursor_of(rows[-1].created_at, rows[-1].key.session) if len(rows) == limit else None
     if as_json:
         put_json({"sessions": [session_json(row) for row in rows], "next": following})
@@ -55,9 +64,13 @@ def list_page(
         say(f"there may be more: --before {following}")
 
 
-async def _page(status: str | None, limit: int, before: tuple[datetime, str] | None) -> list[SessionRow]:
+async def _page(
+    status: str | None, metadata: JSONObject, limit: int, before: tuple[datetime, str] | None
+) -> list[SessionRow]:
     async with open_store() as store:
-        return await list_sessions(store.database, store.tenant, status=status, before=before, limit=limit)
+        return await list_sessions(
+            store.database, store.tenant, status=status, metadata=metadata, before=before, limit=limit
+        )
 
 
 def cursor_of(created_at: datetime, session: str) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +16,9 @@ from pathlib import Path
 from perdure.embedded.folder import NAME
 from perdure.embedded.servers import Addresses, EmbeddedServers, find_running
 from perdure.migrations.migrate import migrate
+from perdure.runtime.filterable import apply_filterable
 from perdure.store.database import Database
+from perdure.store.keyring import NO_KEYS, Keyring
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 10.0
@@ -35,12 +37,16 @@ class Development:
         worker: the command line of the worker, which finds its servers by the environment.
         patience: how long a process that was told to stop may take; then it is killed.
         api: the command line of the HTTP API, likewise; None for none.
+        filterable: the keys of sessions' metadata that lists are filtered by; None leaves them as they are.
+        keyring: opens what is sealed.
     """
 
     folder: Path
     worker: Sequence[str]
     patience: timedelta
     api: Sequence[str] | None = None
+    filterable: Collection[str] | None = None
+    keyring: Keyring = NO_KEYS
 
     def processes(self, say: Say) -> list[Kept]:
         """What is to be kept beside the servers, not started yet.
@@ -83,23 +89,25 @@ async def develop(development: Development, say: Say) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
-        async with _servers(development.folder, say) as servers:
+        async with _servers(development, say) as servers:
             await watch(servers, processes)
     say("stopped")
 
 
 @asynccontextmanager
-async def _servers(folder: Path, say: Say) -> AsyncGenerator[EmbeddedServers]:
+async def _servers(development: Development, say: Say) -> AsyncGenerator[EmbeddedServers]:
     """The folder's servers, migrated; stopped at the end of the block unless another process owns them."""
+    folder = development.folder
     place = folder / NAME
     before = await asyncio.to_thread(find_running, folder) if place.is_dir() else None
     say(f"starting Temporal and PostgreSQL in {place}")
     async with EmbeddedServers(folder) as servers:
         if before == servers.addresses:
             say("they were running already and are used as they are; another `perdure dev` here may share them")
-        database = Database(servers.addresses.database_url)
+        database = Database(servers.addresses.database_url, keyring=development.keyring)
         try:
             old, new = await migrate(database)
+            await apply_filterable(database, development.filterable)
         finally:
             await database.close()
         if old != new:

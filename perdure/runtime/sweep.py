@@ -2,6 +2,7 @@
 
 So a client may die between its commit and its signal, Temporal may be away at a submit, and an execution may be
 terminated by hand: the inbox is served all the same. Workers fold the deltas of runs that ended a while ago, too. Media whose time is over is deleted.
+Labels of sessions are written where a key of metadata has become one that lists are filtered by.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from perdure.runtime.temporal import SessionAddress, is_open, signal_session, te
 from perdure.store.content.contents import delete_expired
 from perdure.store.database import Database
 from perdure.store.folding import find_unfolded, fold_run
+from perdure.store.label_filling import keep_labels
 from perdure.store.policies import queued_action
 from perdure.store.sweep import Neglected, find_answered, find_due, find_silent, find_untold
 
@@ -47,7 +49,7 @@ class Sweep:
 
     async def run(self) -> NoReturn:
         """Look each `PERIOD` until cancelled; a server that is away only makes a round do nothing."""
-        await repeat((self.look, self._stages.look, self._stages.expire, self.fold, self.expire), PERIOD)
+        await repeat((self.look, self._stages.look, self._stages.expire, self.fold, self.expire, self.label), PERIOD)
 
     async def look(self) -> int:
         """One round; returns how many sessions were woken."""
@@ -75,6 +77,10 @@ class Sweep:
         if self._backoff.round % _EXPIRED_EVERY:
             return 0
         return await delete_expired(self._database)
+
+    async def label(self) -> int:
+        """One round of labels that nobody has written; returns how many sessions were gone through. Mostly none."""
+        return await keep_labels(self._database)
 
     async def _lost(self) -> list[Neglected]:
         silent = await find_silent(self._database, seconds=SILENT_SECONDS)

@@ -16,6 +16,7 @@ from perdure.store.inputs import emit
 from perdure.store.message_rows import put_messages, put_payloads
 from perdure.store.opening import lock_head
 from perdure.store.sealing import seal_in
+from perdure.store.session_labels import label_sealed
 from perdure.store.tables import checkpoints, session_heads, sessions, thread_nodes
 from perdure.uap.events import run_event
 from perdure.uap.ids import derive_id
@@ -110,5 +111,6 @@ async def _write_session(connection: AsyncConnection, key: SessionKey, session: 
             created_at=session.created_at, updated_at=session.updated_at, imported=seal.value(session.imported),
         )
     )  # fmt: skip
+    await label_sealed(connection, key, session.metadata)
     head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": datetime.now(UTC)}
     await connection.execute(insert(session_heads).values(head))

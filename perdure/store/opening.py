@@ -15,6 +15,7 @@ from perdure.errors import InvalidInput, KeyConflict, SessionGone, WrongAgent
 from perdure.store.database import Database
 from perdure.store.message_rows import put_messages
 from perdure.store.sealing import seal_in
+from perdure.store.session_labels import label_sealed
 from perdure.store.tables import session_heads, sessions, thread_nodes
 from perdure.uap.ids import derive_id, root_node_id
 from perdure.uap.session_key import SessionKey
@@ -116,6 +117,7 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     if made.rowcount:
         rows = [(derive_id(root, "history", place), message) for place, message in enumerate(opening.history)]
         await put_messages(connection, key, root, rows)
+        await label_sealed(connection, key, opening.metadata or {})
     head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": now}
     await connection.execute(upsert(session_heads).values(head).on_conflict_do_nothing())
     found = await lock_head(connection, key)

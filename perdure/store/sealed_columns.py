@@ -237,6 +237,16 @@ CLEAR_COLUMNS: dict[str, dict[str, str]] = {
     "envelope_frames": {
         "tenant_id": _ID, "exchange": _ID, "session_id": _ID, "seq": _COUNT, "type": _STATE, "at": _WHEN,
     },
+    "filterable_keys": {
+        "tenant_id": "always `*`: the keys are of a deployment", "key": "as the deployment's settings name it",
+        "state": _STATE, "horizon": _COUNT, "after_tenant": _ID, "after_session": _ID,
+    },
+    "session_labels": {
+        "tenant_id": _ID, "session_id": _ID, "key": "as the deployment's settings name it",
+        "value": "what the deployment lets lists be filtered by: the database walks an index of it",
+        "status": _STATE, "created_at": _WHEN,
+    },
+    "unlabelled_sessions": {"tenant_id": _ID, "session_id": _ID},
     "encryption_keys": {
         "tenant_id": "always `*`: keys are of a deployment", "id": _ID,
         "proof": "a fixed word, sealed: tells another key of the same id", "made_at": _WHEN,

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 
 from perdure.errors import SessionGone, UnknownSession
 from perdure.store.database import Database
+from perdure.store.session_labels import label_sealed
 from perdure.store.tables import session_heads, sessions
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue
@@ -65,4 +66,5 @@ async def change_metadata(database: Database, key: SessionKey, change: Callable[
         change(changed)
         if changed != known:
             await connection.execute(update(sessions).where(here).values(metadata=database.seal(key).value(changed)))
+            await label_sealed(connection, key, changed)
     return changed

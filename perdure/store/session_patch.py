@@ -12,6 +12,7 @@ from sqlalchemy import null, update
 from perdure.errors import SessionGone
 from perdure.store.database import Database
 from perdure.store.opening import lock_head
+from perdure.store.session_labels import label_sealed
 from perdure.store.sessions import SessionRow, session_of
 from perdure.store.tables import sessions
 from perdure.uap.session_key import SessionKey, unknown_session
@@ -64,4 +65,6 @@ async def patch_session(database: Database, key: SessionKey, patch: Patch) -> Se
             here = (sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
             sealed = database.seal(key).row(sessions, values)
             await connection.execute(update(sessions).where(*here).values(**sealed, updated_at=datetime.now(UTC)))
+        if "metadata" in values:
+            await label_sealed(connection, key, values["metadata"])
         return await session_of(connection, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -13,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.errors import InvalidInput
 from perdure.store.agents import AgentRow
 from perdure.store.database import Database
+from perdure.store.session_filter import page_filtered
 from perdure.store.tables import session_addresses, session_heads, sessions, thread_nodes
 from perdure.uap.session_key import SessionKey, unknown_session
-from perdure.upp.json_value import JSONObject
+from perdure.upp.json_value import JSONObject, JSONValue
 
 _COLUMNS = (
     sessions,
@@ -82,6 +84,7 @@ async def list_sessions(
     tenant: str,
     *,
     status: str | None = None,
+    metadata: Mapping[str, JSONValue] | None = None,
     before: tuple[datetime, str] | None = None,
     limit: int = 50,
 ) -> list[SessionRow]:
@@ -91,23 +94,35 @@ async def list_sessions(
         database: the store.
         tenant: whose.
         status: only those of this status.
+        metadata: only those whose metadata has all of this: by key a text, a number or a boolean, equal as JSON. The keys
+            are among those that the deployment lets lists be filtered by.
         before: creation time and id of the last session of the page before.
         limit: at most so many, 1 to `MAX_PAGE`.
 
     Raises:
-        InvalidInput: a limit out of range.
+        InvalidInput: a limit out of range, or lists cannot be filtered by one of the keys or values.
+        FilterIncomplete: sessions that are there already are still gone through for one of the keys.
     """
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit is {limit}; it must be 1 to {MAX_PAGE}")
-    query = _joined().where(sessions.c.tenant_id == tenant)
+    async with database.transaction(tenant) as connection:
+        query = _joined().where(sessions.c.tenant_id == tenant)
+        if metadata:
+            page = await page_filtered(connection, tenant, metadata, status=status, before=before, limit=limit)
+            query = query.join(page, sessions.c.id == page.c.session_id)
+            query = query.order_by(page.c.created_at.desc(), page.c.session_id.desc())
+        else:
+            query = _page(query, status, before, limit)
+        rows = (await connection.execute(query)).all()
+    return [_session(row) for row in rows]
+
+
+def _page(query: Any, status: str | None, before: tuple[datetime, str] | None, limit: int) -> Any:
     if status is not None:
         query = query.where(sessions.c.status == status)
     if before is not None:
         query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < before)
-    query = query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)
-    async with database.transaction(tenant) as connection:
-        rows = (await connection.execute(query)).all()
-    return [_session(row) for row in rows]
+    return query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)
 
 
 async def read_session(database: Database, key: SessionKey) -> SessionRow:

@@ -30,6 +30,9 @@ from perdure.store.envelope_key_tables import envelope_keys as envelope_keys
 from perdure.store.envelope_tables import envelope_exchanges as envelope_exchanges
 from perdure.store.envelope_tables import envelope_frames as envelope_frames
 from perdure.store.envelope_tables import envelopes as envelopes
+from perdure.store.label_tables import filterable_keys as filterable_keys
+from perdure.store.label_tables import session_labels as session_labels
+from perdure.store.label_tables import unlabelled_sessions as unlabelled_sessions
 from perdure.store.payment_tables import payment_accounts as payment_accounts
 from perdure.store.payment_tables import payment_entries as payment_entries
 from perdure.store.payment_tables import payment_holds as payment_holds

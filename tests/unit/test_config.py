@@ -66,6 +66,21 @@ def test_names_of_variables_are_a_list_by_commas(folder: Path, monkeypatch: pyte
         load_settings()
 
 
+def test_filterable_keys_are_a_list_a_word_for_none_or_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing said leaves a database as it is, which the empty list does not."""
+    assert load_settings().filterable_metadata is None
+    (folder / "pyproject.toml").write_text('[tool.perdure]\nfilterable_metadata = ["none", "a.b"]\n')
+    assert load_settings().filterable_metadata == ("none", "a.b")
+    monkeypatch.setenv("PERDURE_FILTERABLE_METADATA", "team, channel")
+    assert load_settings().filterable_metadata == ("team", "channel")
+    monkeypatch.setenv("PERDURE_FILTERABLE_METADATA", "none")
+    assert load_settings().filterable_metadata == ()
+    for wrong in ("a b", "a:b", 'x"', ",".join(f"key{n}" for n in range(21))):
+        monkeypatch.setenv("PERDURE_FILTERABLE_METADATA", wrong)
+        with pytest.raises(InvalidInput, match="PERDURE_FILTERABLE_METADATA"):
+            load_settings()
+
+
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_TEMPORAL_ADDRESS", "")
     assert load_settings().temporal_address is None

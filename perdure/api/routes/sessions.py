@@ -16,11 +16,18 @@ from perdure.api.models import CreateSession, PatchSession
 from perdure.api.parameters import Cursor, Key, Limit, SessionId
 from perdure.errors import KeyConflict, UnknownSession
 from perdure.runtime.control import UNCHANGED
+from perdure.runtime.filterable import read_filter
 from perdure.runtime.shown import session_json
 from perdure.store.inputs import check_key
 from perdure.store.sessions import list_sessions, read_session
 from perdure.uap.ids import derive_id
 from perdure.uap.session_key import unknown_session
+
+_METADATA = (
+    "Only those whose metadata has this: `key:value`, divided by the first colon; may be given often, and all must hold. A value "
+    'that is a JSON number, `true` or `false` is that, any other is a text; `"7"` in double quotes is the text, `7` the number. '
+    "The key is one of those that the deployment allows (`PERDURE_FILTERABLE_METADATA`)."
+)
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
@@ -37,12 +44,19 @@ class Status(StrEnum):
 async def list_page(
     caller: Reader,
     status: Annotated[Status | None, Query(description="Only those of this status.")] = None,
+    metadata: Annotated[list[str] | None, Query(description=_METADATA, examples=[["team:web", "priority:3"]])] = None,
     after: Cursor = None,
     limit: Limit = 50,
 ) -> Answer:
-    """List sessions, newest first. Each is on one page, also while others are opened."""
+    """List sessions, newest first. Each is on one page, also while others are opened.
+
+    Given metadata, those that have all of it. 503 with code `filter_incomplete`: a key was allowed a short while ago.
+    """
     before = None if after is None else read_time_cursor(after)
-    rows = await list_sessions(caller.database, caller.tenant, status=status, before=before, limit=limit)
+    wanted = read_filter(metadata or (), ":", "metadata")
+    rows = await list_sessions(
+        caller.database, caller.tenant, status=status, metadata=wanted, before=before, limit=limit
+    )
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else to_cursor(last.created_at.isoformat(), last.key.session)
     return page("sessions", [session_json(row) for row in rows], following)
