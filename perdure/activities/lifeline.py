@@ -22,20 +22,21 @@ async def beating() -> AsyncGenerator[None]:
 
     What ends before sends none: a heartbeat costs a request. Nor does a local activity, which the server does not see.
     """
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            activity.heartbeat()
-
     if activity.info().is_local:
         yield
         return
-    task = asyncio.create_task(beat(), name="heartbeat")
+    loop = asyncio.get_running_loop()
+
+    def beat() -> None:
+        nonlocal following
+        activity.heartbeat()
+        following = loop.call_later(BEAT_SECONDS, beat)
+
+    following = loop.call_later(BEAT_SECONDS, beat)
     try:
         yield
     finally:
-        task.cancel()
+        following.cancel()
 
 
 def cancelled_by_user() -> bool:

@@ -25,6 +25,7 @@ from perdure.store.tables import remote_ask_frames, remote_asks, session_heads, 
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, JSONValue
 
+_IS_DUE = "select exists (select 1 from perdure.remote_asks where tenant_id = $1 and ended_at is null and due_at <= $2)"
 _ANSWER_WAIT = text(
     "select perdure.answer_wait_v1(:tenant, :wait, cast(:answer as json), cast(:by as json), 'result', null) as answer"
 ).columns(answer=JSON)
@@ -62,6 +63,9 @@ async def claim_asks(
         lease: after which another may take them, unless it is renewed.
         limit: at most so many.
     """
+    async with database.driver() as driver:  # mostly there is none, and this is asked twice a second
+        if not await driver.fetchval(_IS_DUE, tenant, now):
+            return []
     due = (
         select(remote_asks.c.tenant_id, remote_asks.c.id)
         .where(

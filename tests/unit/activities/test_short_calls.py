@@ -10,10 +10,10 @@ import pytest
 
 from perdure.activities.contracts import CallToolInput, GenerateInput
 from perdure.activities.convert import PerdurePayloadConverter, converter
-from perdure.uap.ids import answer_id, checkpoint_id, new_id, results_id, root_node_id, scaffold_id
+from perdure.uap.ids import answer_id, checkpoint_id, derive_id, results_id, root_node_id, scaffold_id
 
 PAYLOADS = PerdurePayloadConverter()
-RUN, SESSION = new_id(), new_id()
+RUN, SESSION = derive_id("run"), derive_id("session")
 HASHES = ["a" * 64, "b" * 64]
 
 
@@ -68,22 +68,23 @@ def test_what_follows_is_left_out() -> None:
     assert not {"message", "effect", "timeout_s"} & written(tool_call(2)).keys()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        model_call(2, node=new_id(), message=scaffold_id(RUN, 2), results=results_id(RUN, 2, 1)),
-        model_call(2, {"k": "checkpoint", "r": record(1, run=new_id())}),
-        model_call(2, {"k": "checkpoint", "r": record(7)}),
-        model_call(2, {"k": "checkpoint", "r": record(1, node=new_id())}),
-        model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": new_id(), "sha256": "c"}])}),
-        model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": answer_id(RUN, 1)}])}),
-        model_call(2, {"k": "checkpoint", "r": record(1, messages=[])}),
-        model_call(2, {"k": "checkpoint", "r": {"id": "only"}}),
-        model_call(3, {"k": "checkpoint", "r": record(1, messages=[{"id": answer_id(RUN, 1), "sha256": "c"}] * 3)}),
-        tool_call(2, message=new_id(), effect="once", timeout_s=1.5),
-    ],
-    ids=str,
-)
+OTHER = derive_id("other")
+OWN = {"message": scaffold_id(RUN, 2), "results": results_id(RUN, 2, 1)}
+WHOLE = {
+    "on a branch, and the strategy's own": model_call(2, node=OTHER, **OWN),
+    "record of another run": model_call(2, {"k": "checkpoint", "r": record(1, run=OTHER)}),
+    "record of another step": model_call(2, {"k": "checkpoint", "r": record(7)}),
+    "record of another branch": model_call(2, {"k": "checkpoint", "r": record(1, node=OTHER)}),
+    "another message": model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": OTHER, "sha256": "c"}])}),
+    "message without a hash": model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": answer_id(RUN, 1)}])}),
+    "no message": model_call(2, {"k": "checkpoint", "r": record(1, messages=[])}),
+    "no record": model_call(2, {"k": "checkpoint", "r": {"id": "only"}}),
+    "three messages": model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": OTHER, "sha256": "c"}] * 3)}),
+    "a tool's own settings": tool_call(2, message=OTHER, effect="once", timeout_s=1.5),
+}
+
+
+@pytest.mark.parametrize("call", WHOLE.values(), ids=WHOLE)
 def test_what_does_not_follow_is_written(call: GenerateInput | CallToolInput) -> None:
     """A branch's node, a strategy's own messages, a record of another run or step, other settings of a tool."""
     again = written(call)
