@@ -1,7 +1,8 @@
 """Forks `perdure` processes that have imported everything, so that a test may use the command line as often as a user.
 
 A line of JSON on standard input asks for one: {"arguments", "environment", "folder", "stdin", "stdout", "stderr"}, the last
-three as paths. Lines on standard output answer {"pid"} at once and {"dead", "code"} when it has ended. A forked process is
+three as paths. Lines on standard output answer {"pid", "number"} at once and {"dead", "code"} when it has ended, by that number:
+the kernel gives a pid again to another process, and a test run starts more processes than there are pids. A forked process is
 like any other: in a session of its own, with its own files; only imported modules are shared, and no thread runs here.
 """
 
@@ -16,6 +17,9 @@ from typing import Any, NoReturn
 
 from perdure.cli import main as cli
 from perdure.cli.commands import COMMANDS
+
+_numbers: dict[int, int] = {}
+"""Of the processes that have not ended, by pid."""
 
 
 def _become(order: dict[str, Any]) -> NoReturn:
@@ -44,7 +48,7 @@ def _reap(*_: object) -> None:
             return
         if pid == 0:
             return
-        _say(dead=pid, code=os.waitstatus_to_exitcode(status))
+        _say(dead=_numbers.pop(pid), code=os.waitstatus_to_exitcode(status))
 
 
 def main() -> None:
@@ -53,14 +57,15 @@ def main() -> None:
         import_module(f"perdure.cli.{name}")
     signal.signal(signal.SIGCHLD, _reap)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
         order = json.loads(line)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
         if pid == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             _become(order)
-        _say(pid=pid)
+        _numbers[pid] = number
+        _say(pid=pid, number=number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 

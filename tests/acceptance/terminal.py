@@ -19,6 +19,27 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
+class Child:
+    """A process that was forked. Once it has ended its pid may be another's."""
+
+    def __init__(self, forks: Forks, pid: int, number: int) -> None:
+        self._forks, self._number, self.pid = forks, number, pid
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, minus the signal's number if one has killed it; None while it runs."""
+        return self._forks.code(self._number)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end and return its exit code."""
+        return self._forks.wait(self._number, seconds)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not ended."""
+        if self.code is None:
+            os.kill(self.pid, number)
+
+
 class Forks:
     """The process that forks commands; see `tests.acceptance.forks`."""
 
@@ -30,7 +51,7 @@ class Forks:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._born: queue.Queue[int] = queue.Queue()
+        self._born: queue.Queue[tuple[int, int]] = queue.Queue()
         self._codes: dict[int, int] = {}
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -41,29 +62,29 @@ class Forks:
         for text in self._process.stdout:
             line = json.loads(text)
             if "pid" in line:
-                self._born.put(line["pid"])
+                self._born.put((line["pid"], line["number"]))
             else:
                 with self._news:
                     self._codes[line["dead"]] = line["code"]
                     self._news.notify_all()
 
-    def fork(self, **order: Any) -> int:
-        """Start a command and return its pid."""
+    def fork(self, **order: Any) -> Child:
+        """Start a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return self._born.get(timeout=180)
+        return Child(self, *self._born.get(timeout=180))
 
-    def code(self, pid: int) -> int | None:
-        """The exit code of a command that has ended; minus the signal's number if one has killed it."""
+    def code(self, number: int) -> int | None:
+        """The exit code of a command that has ended."""
         with self._news:
-            return self._codes.get(pid)
+            return self._codes.get(number)
 
-    def wait(self, pid: int, seconds: float) -> int:
+    def wait(self, number: int, seconds: float) -> int:
         """Wait for a command's end."""
         with self._news:
-            assert self._news.wait_for(lambda: pid in self._codes, seconds), f"process {pid} did not end"
-            return self._codes[pid]
+            assert self._news.wait_for(lambda: number in self._codes, seconds), f"process {number} did not end"
+            return self._codes[number]
 
     def close(self) -> None:
         """End the forking process; its children must have ended."""
@@ -78,10 +99,10 @@ class Forks:
 class Command:
     """A command that runs or has run."""
 
-    def __init__(self, forks: Forks, place: Path, pid: int) -> None:
-        self._forks = forks
+    def __init__(self, child: Child, place: Path) -> None:
+        self._child = child
         self._place = place
-        self.pid = pid
+        self.pid = child.pid
 
     @property
     def out(self) -> str:
@@ -108,15 +129,15 @@ class Command:
     @property
     def code(self) -> int | None:
         """Its exit code, or None while it runs."""
-        return self._forks.code(self.pid)
+        return self._child.code
 
     def wait(self, seconds: float = 180) -> int:
         """Wait for its end and return its exit code."""
-        return self._forks.wait(self.pid, seconds)
+        return self._child.wait(seconds)
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, as the terminal or an operator would."""
-        os.kill(self.pid, number)
+        self._child.send(number)
 
     def until(self, condition: Callable[[], bool], seconds: float = 180) -> None:
         """Wait for a condition that it brings about while it runs."""
@@ -159,7 +180,7 @@ class Terminal:
         place = self._files / f"{next(self._numbers):03}"
         for suffix, text in ((".in", stdin), (".out", ""), (".err", "")):
             place.with_suffix(suffix).write_text(text, encoding="utf-8")
-        pid = self._forks.fork(
+        child = self._forks.fork(
             arguments=arguments,
             environment=self._environment,
             folder=str(self.folder),
@@ -167,7 +188,7 @@ class Terminal:
             stdout=str(place.with_suffix(".out")),
             stderr=str(place.with_suffix(".err")),
         )
-        return Command(self._forks, place, pid)
+        return Command(child, place)
 
     def reached(self, *arguments: str) -> Command:
         """Run a control that may be asked for again, until what it says is not that its worker is still busy."""

@@ -21,10 +21,9 @@ class ApiProcess:
     """`perdure serve` on a free port."""
 
     def __init__(self, stack: Stack, *arguments: str, **environment: str) -> None:
-        self._forks = stack.forks
         self._log = stack.folder / f"api-{uuid.uuid4().hex}.log"
         self._log.touch()
-        self.pid = self._forks.fork(
+        self._child = stack.forks.fork(
             arguments=["serve", "--port", "0", *arguments],
             environment={**os.environ, **stack.addressing, **environment},
             folder=str(ROOT),
@@ -32,6 +31,7 @@ class ApiProcess:
             stdout=os.devnull,
             stderr=str(self._log),
         )
+        self.pid = self._child.pid
 
     @property
     def said(self) -> str:
@@ -49,25 +49,24 @@ class ApiProcess:
         """Return once it serves."""
         end = time.monotonic() + seconds
         while "API ready" not in self.said:
-            assert self._forks.code(self.pid) is None, self.said
+            assert self._child.code is None, self.said
             assert time.monotonic() < end, self.said
             time.sleep(0.02)
         return self
 
     def kill(self) -> None:
         """SIGKILL."""
-        if self._forks.code(self.pid) is None:
-            os.kill(self.pid, signal.SIGKILL)
-        self._forks.wait(self.pid, 60)
+        self._child.send(signal.SIGKILL)
+        self._child.wait(60)
 
     def terminate(self, seconds: float = 60) -> int:
         """SIGTERM, and the exit code."""
-        os.kill(self.pid, signal.SIGTERM)
-        return self._forks.wait(self.pid, seconds)
+        self._child.send(signal.SIGTERM)
+        return self._child.wait(seconds)
 
     def wait_dead(self, seconds: float = 90) -> int:
         """Wait for its own end; its exit code."""
-        return self._forks.wait(self.pid, seconds)
+        return self._child.wait(seconds)
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient]:

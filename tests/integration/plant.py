@@ -46,7 +46,7 @@ class Plant(Stack):
 
     def migrate_as_a_job(self) -> int:
         """`perdure migrate` as a process; its exit code."""
-        pid = self.forks.fork(
+        child = self.forks.fork(
             arguments=["migrate"],
             environment={**os.environ, **self.addressing},
             folder=str(self.folder),
@@ -54,7 +54,7 @@ class Plant(Stack):
             stdout=os.devnull,
             stderr=os.devnull,
         )
-        return self.forks.wait(pid, 120)
+        return child.wait(120)
 
 
 @dataclass

@@ -147,10 +147,9 @@ class WorkerProcess:
         self.started.append(self)
         self._stack = stack
         self._app = app
-        self._forks = stack.forks
         self._log = stack.folder / f"worker-{uuid.uuid4().hex}.log"
         self._log.touch()
-        self.pid = self._forks.fork(
+        self._child = stack.forks.fork(
             arguments=["worker", app],
             environment={**os.environ, **stack.addressing, **environment},
             folder=str(ROOT),
@@ -158,6 +157,7 @@ class WorkerProcess:
             stdout=os.devnull,
             stderr=str(self._log),
         )
+        self.pid = self._child.pid
 
     @property
     def said(self) -> str:
@@ -167,12 +167,12 @@ class WorkerProcess:
     @property
     def code(self) -> int | None:
         """Its exit code once it has ended."""
-        return self._forks.code(self.pid)
+        return self._child.code
 
     @property
     def alive(self) -> bool:
         """Whether it has not ended."""
-        return self._forks.code(self.pid) is None
+        return self._child.code is None
 
     def wait_ready(self) -> WorkerProcess:
         """Return once it serves."""
@@ -191,7 +191,7 @@ class WorkerProcess:
 
     def wait_dead(self, seconds: float = 90) -> None:
         """Wait until the process has ended by itself, as at a crash point."""
-        self._forks.wait(self.pid, seconds)
+        self._child.wait(seconds)
 
     @asynccontextmanager
     async def replaced_when_dead(self) -> AsyncGenerator[WorkerProcess, None]:
@@ -205,8 +205,8 @@ class WorkerProcess:
 
     def terminate(self, seconds: float = 60) -> int:
         """SIGTERM, and the exit code."""
-        os.kill(self.pid, signal.SIGTERM)
-        return self._forks.wait(self.pid, seconds)
+        self._child.send(signal.SIGTERM)
+        return self._child.wait(seconds)
 
 
 async def eventually(check: Callable[[], Coroutine[Any, Any, T | None]], *, seconds: float = 90, what: str = "") -> T:

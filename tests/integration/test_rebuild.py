@@ -129,18 +129,18 @@ async def _damage(database: Database, key: SessionKey, what: str) -> str:
     if what == "tool result":  # the index is gone already; results are the payloads that no message is
         condition = "sha256 not in (select sha256 from perdure.messages)"
     async with database.transaction() as connection:
-        make = f"create table perdure.{copy} as select * from perdure.{table} where {where} and {condition} limit 1"
+        make = f"create table public.{copy} as select * from perdure.{table} where {where} and {condition} limit 1"
         await connection.execute(
             text(make.replace(":tenant", f"'{key.tenant}'").replace(":session", f"'{key.session}'"))
         )
         name = "id" if table == "messages" else "sha256"
-        found = f"{where} and {name} in (select {name} from perdure.{copy})"
+        found = f"{where} and {name} in (select {name} from public.{copy})"
         if what == "missing message":
             await connection.execute(text(f"delete from perdure.{table} where {found}"), key._asdict())
-            return f"insert into perdure.{table} select * from perdure.{copy}"
+            return f"insert into perdure.{table} select * from public.{copy}"
         sql = f"update perdure.{table} set {column} = {column} || '\\x20'::bytea where {found}"
         await connection.execute(text(sql), key._asdict())
-    return f"update perdure.{table} t set {column} = c.{column} from perdure.{copy} c where t.{name} = c.{name}"
+    return f"update perdure.{table} t set {column} = c.{column} from public.{copy} c where t.{name} = c.{name}"
 
 
 async def test_unknown_session(stack: Stack) -> None:
