@@ -9,6 +9,7 @@ import signal
 from typing import Annotated
 
 import typer
+import uvloop
 
 from perdure.cli.connection import known_addresses
 from perdure.cli.parameters import Target
@@ -34,7 +35,10 @@ def worker(
     settings = load_settings(task_queue=task_queue)
     register_settings(settings)
     served = load_app(target)
-    return asyncio.run(serve(served, settings, known_addresses(settings)))
+    with asyncio.Runner(
+        loop_factory=uvloop.new_event_loop
+    ) as runner:  # each step goes through the loop dozens of times
+        return runner.run(serve(served, settings, known_addresses(settings)))
 
 
 def end_with(parent: int) -> None:

@@ -42,7 +42,8 @@ T = TypeVar("T")
 _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=5)
 )
-_HEARTBEAT = timedelta(seconds=2)
+_HEARTBEAT = timedelta(seconds=3)
+"""Beats come each second: a worker that stands still for two is not taken for dead, and buys no answer twice."""
 _HOOK_HEARTBEAT = timedelta(seconds=5)
 """Longer, for nothing but its worker's death is to have a hook called twice: not a process that stood still for a moment."""
 _LOCAL_TRY = timedelta(seconds=10)
