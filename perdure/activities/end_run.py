@@ -49,7 +49,7 @@ class EndRun:
         crash_point("end_run.storing")
         answer = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
         crash_point("end_run.stored")
-        self._services.announcer.changed(writer.key)
+        self._services.announcer.ended(writer.key)
         if call.paid:
             await self._settle(writer)
         ended = EndRunResult(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeAlias
 
 from perdure.store.events import Event
@@ -27,14 +27,17 @@ class EventFeed:
         last: the number up to which rows were read.
         newest: the last number that is known to have been given.
         ended: the session was deleted, or the stream closed.
-        viewers: how many follow.
+        told: how often there may have been news.
+        viewers: how many follow, or wait for the end of a run.
     """
 
     def __init__(self, key: SessionKey, read: ReadPage, last: int) -> None:
         """Go on behind `last`; `read` gives rows behind a number."""
         self.last = self.newest = last
         self.ended = False
+        self.told = 0
         self.viewers = 0
+        self._ends: set[asyncio.Event] = set()
         self._key = key
         self._read = read
         self._floor = last
@@ -47,12 +50,29 @@ class EventFeed:
     def tell(self, newest: int = 0) -> None:
         """There may be new rows."""
         self.newest = max(self.newest, newest)
+        self.told += 1
         self._news.set()
+
+    def tell_end(self) -> None:
+        """A run may have ended."""
+        for end in self._ends:
+            end.set()
 
     def end(self) -> None:
         """There will be no more."""
         self.ended = True
         self._news.set()
+        self.tell_end()
+
+    @contextlib.contextmanager
+    def ends(self) -> Generator[asyncio.Event]:
+        """An event that is set whenever a run may have ended."""
+        end = asyncio.Event()
+        self._ends.add(end)
+        try:
+            yield end
+        finally:
+            self._ends.remove(end)
 
     def since(self, after: int) -> list[Event] | None:
         """The kept events behind a number; None if they are not kept any more."""

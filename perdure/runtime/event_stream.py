@@ -12,13 +12,14 @@ import asyncpg
 from perdure.errors import ServerError, SessionGone, UnknownSession
 from perdure.runtime.event_feed import EventFeed
 from perdure.store.database import Database, is_away
-from perdure.store.events import CHANNEL, Event, read_events, read_last_seqs
+from perdure.store.events import CHANNEL, END_MARK, Event, read_events, read_last_seqs
 from perdure.uap.session_key import SessionKey
 
 T = TypeVar("T")
 
 _POLL_SECONDS = 5.0
 _RECONNECT_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
 _PAGE_BYTES = 256 * 1024
 _READS_AT_ONCE = 6
 
@@ -104,9 +105,33 @@ class EventStream:
                     after = page[-1].seq
                     yield page
         finally:
-            feed.viewers -= 1
-            if not feed.viewers and self._feeds.get(key) is feed:
-                del self._feeds[key]
+            self._leave(feed, key)
+
+    async def until(self, key: SessionKey, is_over: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until a run of a session is over. Nothing of its log is read meanwhile.
+
+        Args:
+            key: the session.
+            is_over: looks whether it is: when a run of the session has ended, and after other news now and then.
+
+        Raises:
+            UnknownSession: there is no such session.
+            SessionGone: it was deleted meanwhile.
+            StreamClosed: the stream was closed.
+        """
+        feed = await self._enter(key)
+        try:
+            with feed.ends() as end:
+                while True:
+                    end.clear()
+                    told = feed.told
+                    if await self.until_there(is_over):
+                        return
+                    self._check(feed, key)
+                    self._keep_listening()
+                    await _until_news(feed, end, told)
+        finally:
+            self._leave(feed, key)
 
     async def until_there(self, read: Callable[[], Awaitable[T]]) -> T:
         """Read as soon as the database is there; not so many at once that others find no connection."""
@@ -139,12 +164,20 @@ class EventStream:
         feed.viewers += 1
         return feed
 
-    async def _next(self, feed: EventFeed, key: SessionKey, after: int) -> list[Event]:
-        """The next events; none if the viewer is to look again."""
+    def _leave(self, feed: EventFeed, key: SessionKey) -> None:
+        feed.viewers -= 1
+        if not feed.viewers and self._feeds.get(key) is feed:
+            del self._feeds[key]
+
+    def _check(self, feed: EventFeed, key: SessionKey) -> None:
         if self._closed:
             raise StreamClosed("the connection was closed")
         if feed.ended:
             raise SessionGone(f"session {key.session} was deleted")
+
+    async def _next(self, feed: EventFeed, key: SessionKey, after: int) -> list[Event]:
+        """The next events; none if the viewer is to look again."""
+        self._check(feed, key)
         kept = feed.since(after)
         if kept is None:
             return await self._read(key, after)
@@ -184,6 +217,7 @@ class EventStream:
             await connection.add_listener(self._channel, self._heard)
             for feed in self._feeds.values():
                 feed.tell()
+                feed.tell_end()
             while not ended.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
@@ -207,6 +241,22 @@ class EventStream:
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         for line in str(payload).splitlines():
             tenant, _, session = line.partition("/")
-            feed = self._feeds.get(SessionKey(tenant, session))
-            if feed is not None:
+            feed = self._feeds.get(SessionKey(tenant, session.removesuffix(END_MARK)))
+            if feed is None:
+                continue
+            if session.endswith(END_MARK):
+                feed.tell_end()
+            else:
                 feed.tell()
+
+
+async def _until_news(feed: EventFeed, end: asyncio.Event, told: int) -> None:
+    """Wait until a run has ended; or some time, if there was other news than what was told before."""
+    loop = asyncio.get_running_loop()
+    last = loop.time() + 2 * _POLL_SECONDS
+    while not end.is_set() and loop.time() < last:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await end.wait()
+        if feed.told != told:
+            return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from perdure.errors import SessionGone, UnknownRun
 from perdure.runtime.session_servers import SessionServers
 from perdure.runtime.turns import read_turn
 from perdure.store.accepted import Accepted
@@ -48,11 +49,17 @@ class RunHandle:
         Raises:
             PerdureError: what failed the run, with its own type.
             RunCancelled: the run was cancelled.
+            SessionGone: its session was deleted meanwhile.
         """
-        if (await self.status()).status not in TERMINAL:
-            async for _ in self.events():
-                pass
+        if not await self._is_over():
+            try:
+                await self._runtime.stream.until(self.accepted.key, self._is_over)
+            except UnknownRun as error:
+                raise SessionGone(f"session {self.session} was deleted") from error
         return await read_turn(self._runtime.database, await self.status())
+
+    async def _is_over(self) -> bool:
+        return (await self.status()).status in TERMINAL
 
     async def status(self) -> RunRow:
         """The run's row as it stands now."""

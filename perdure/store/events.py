@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -14,6 +14,8 @@ from perdure.upp.json_value import JSONObject
 from perdure.upp.timestamp import format_timestamp
 
 CHANNEL = "perdure_events"
+END_MARK = "\t"
+"""After the name of a session of which a run has ended; its name without it is told too. No id has it."""
 _BATCH_SECONDS = 0.005
 _NOTIFY_BYTES = 7000
 _MIB = 1024 * 1024
@@ -127,12 +129,19 @@ class Announcer:
         """Announce through `database`, to those who listen to `channel`."""
         self._database = database
         self._channel = channel
-        self._changed: dict[SessionKey, None] = {}
+        self._changed: dict[SessionKey, bool] = {}
         self._task: asyncio.Task[None] | None = None
 
     def changed(self, key: SessionKey) -> None:
         """Note that `key` has new events; returns at once."""
-        self._changed[key] = None
+        self._note(key, ended=False)
+
+    def ended(self, key: SessionKey) -> None:
+        """Note likewise that a run of `key` has ended, for those who wait for nothing else."""
+        self._note(key, ended=True)
+
+    def _note(self, key: SessionKey, *, ended: bool) -> None:
+        self._changed[key] = ended or self._changed.get(key, False)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send(), name="announce events")
 
@@ -143,9 +152,9 @@ class Announcer:
 
     async def _send(self) -> None:
         while self._changed:
-            names, self._changed = list(self._changed), {}
+            changed, self._changed = self._changed, {}
             try:
-                for text in _texts(names):
+                for text in _texts(changed):
                     async with self._database.driver() as connection:
                         await connection.execute("select pg_notify($1, $2)", self._channel, text)
             except Exception as error:
@@ -154,10 +163,11 @@ class Announcer:
             await asyncio.sleep(_BATCH_SECONDS)
 
 
-def _texts(names: list[SessionKey]) -> list[str]:
+def _texts(changed: Mapping[SessionKey, bool]) -> list[str]:
     texts: list[str] = []
-    for name in names:
+    for name, ended in changed.items():
         line = f"{name.tenant}/{name.session}"
+        line = f"{line}\n{line}{END_MARK}" if ended else line
         if texts and len(texts[-1]) + len(line) < _NOTIFY_BYTES:
             texts[-1] += "\n" + line
         else:
