@@ -53,6 +53,7 @@ async def code_of_end(connection: ClientConnection, messages: list[str]) -> int 
         async with asyncio.timeout(90):
             for message in messages:
                 await connection.send(message)
+                await asyncio.sleep(0)  # else this side reads nothing as long as the other takes messages
             while True:
                 await connection.recv()
     return connection.close_code

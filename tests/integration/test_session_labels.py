@@ -159,6 +159,8 @@ async def test_sessions_that_are_there_are_gone_through(stack: Stack, keys: str)
         known = sorted([await opened(database, {"team": "web"}) for _ in range(9)])
         assert await labels(database) == set()
         await set_filterable(database, ["team"])
+        async with database.transaction() as connection:  # what is held below would have the filler wait to begin
+            await connection.execute(text("update perdure.filterable_keys set state = 'filling', horizon = 0"))
         hold = text("select 1 from perdure.sessions where id = :session for update")
         async with database.transaction() as holding:
             await holding.execute(hold, {"session": known[5]})
