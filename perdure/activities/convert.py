@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import temporalio.api.common.v1
@@ -23,14 +22,9 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
-from perdure.activities.contracts import CallToolInput, GenerateInput
+from perdure.activities.contracts import GenerateInput
 from perdure.activities.failures import RedactedFailureConverter
-from perdure.activities.short_calls import (
-    lengthen_model_call,
-    lengthen_tool_call,
-    shorten_model_call,
-    shorten_tool_call,
-)
+from perdure.activities.short_calls import lengthen_model_call, shorten_model_call
 from perdure.upp.json_value import JSONValue
 from perdure.upp.redaction import known_secrets
 
@@ -39,19 +33,12 @@ P = TypeVar("P", bound="temporalio.api.common.v1.Payload | None")
 converter = Converter(omit_if_default=True)
 
 
-def _written_short(
-    kind: type[Any],
-    shorten: Callable[[dict[str, Any]], dict[str, Any]],
-    lengthen: Callable[[dict[str, Any]], dict[str, Any]],
-) -> None:
-    write = make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True)
-    read = make_dict_structure_fn(kind, converter)
-    converter.register_unstructure_hook(kind, lambda call: shorten(write(call)))
-    converter.register_structure_hook(kind, lambda value, _: read(lengthen(value), kind))
-
-
-_written_short(GenerateInput, shorten_model_call, lengthen_model_call)
-_written_short(CallToolInput, shorten_tool_call, lengthen_tool_call)
+_write_whole = make_dict_unstructure_fn(GenerateInput, converter, _cattrs_omit_if_default=True)
+_read_whole = make_dict_structure_fn(GenerateInput, converter)
+converter.register_unstructure_hook(GenerateInput, lambda call: shorten_model_call(_write_whole(call)))
+converter.register_structure_hook(
+    GenerateInput, lambda value, _: _read_whole(lengthen_model_call(value), GenerateInput)
+)
 
 
 def _is_contract_type(kind: object) -> bool:

@@ -1,6 +1,7 @@
-"""Model and tool calls as histories hold them: what follows from the session, the run and the step is left out.
+"""Model calls as histories hold them: what follows from the session, the run and the step is left out.
 
-Whoever reads one has all of it again. The ids are most of what a call says, and two calls a step are most of a history.
+Whoever reads one has all of it again. The ids are most of what a call says. Tool calls are written whole: a worker of an older
+version that cannot read one would use up its first attempt, after which nobody knows whether the tool was run.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 from perdure.uap.ids import answer_id, checkpoint_id, results_id, root_node_id
-from perdure.upp.tools import ToolEffect
 
-_EFFECT = str(ToolEffect.AT_MOST_ONCE)
-_TIMEOUT_S = 3600.0
-_PLACE = ("id", "run", "step", "node", "start")
+_PLACE = ("id", "run", "step", "node", "start", "position")
 """Of a checkpoint's record: what its call says."""
+
+
+def _usual() -> dict[str, Any]:
+    """What most records say."""
+    return {"metadata": {}, "done": False}
 
 
 def shorten_model_call(call: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +29,7 @@ def shorten_model_call(call: dict[str, Any]) -> dict[str, Any]:
 
 def lengthen_model_call(call: dict[str, Any]) -> dict[str, Any]:
     """A `GenerateInput` as it was; one that was written whole stays what it is, and so does what is none."""
-    if not {"session", "run", "step", "start"} <= call.keys():
+    if not {"session", "run", "step", "start", "position"} <= call.keys():
         return call
     call = {**_derived_of_model_call(call), **call}
     if call.get("pending"):
@@ -34,24 +37,9 @@ def lengthen_model_call(call: dict[str, Any]) -> dict[str, Any]:
     return call
 
 
-def shorten_tool_call(call: dict[str, Any]) -> dict[str, Any]:
-    """A `CallToolInput` as it is written."""
-    _leave_out(call, _derived_of_tool_call(call))
-    return call
-
-
-def lengthen_tool_call(call: dict[str, Any]) -> dict[str, Any]:
-    """A `CallToolInput` as it was; one that was written whole stays what it is, and so does what is none."""
-    return call if not {"run", "step"} <= call.keys() else {**_derived_of_tool_call(call), **call}
-
-
 def _derived_of_model_call(call: dict[str, Any]) -> dict[str, Any]:
     run, step = call["run"], call["step"]
     return {"node": root_node_id(call["session"]), "message": answer_id(run, step), "results": results_id(run, step)}
-
-
-def _derived_of_tool_call(call: dict[str, Any]) -> dict[str, Any]:
-    return {"message": answer_id(call["run"], call["step"]), "effect": _EFFECT, "timeout_s": _TIMEOUT_S}
 
 
 def _leave_out(call: dict[str, Any], derived: dict[str, Any]) -> None:
@@ -70,7 +58,9 @@ def _shortened(item: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(messages, list) or not messages:
         return item
     hashes = [message.get("sha256") for message in cast("list[dict[str, Any]]", messages)]
-    short = {**{name: value for name, value in rest.items() if name not in _PLACE}, "messages": hashes}
+    usual = _usual()
+    kept = {name: value for name, value in rest.items() if name not in _PLACE and usual.get(name, ...) != value}
+    short = {**kept, "messages": hashes}
     longer = _lengthened({"k": item["k"], "c": short}, call)
     return {"k": item["k"], "c": short} if longer["r"] == record else item
 
@@ -79,7 +69,8 @@ def _lengthened(item: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
     if item.keys() != {"k", "c"}:
         return item
     run, step = call["run"], call["step"] - 1
-    place = dict(zip(_PLACE, (checkpoint_id(run, step), run, step, _node(call), call["start"]), strict=True))
+    told = (checkpoint_id(run, step), run, step, _node(call), call["start"], call["position"])
+    place = {**_usual(), **dict(zip(_PLACE, told, strict=True))}
     ids = (answer_id(run, step), results_id(run, step))
     messages = [{"id": ident, "sha256": sha256} for ident, sha256 in zip(ids, item["c"]["messages"], strict=False)]
     return {"k": item["k"], "r": {**place, **item["c"], "messages": messages}}

@@ -1,4 +1,4 @@
-"""What the calls of a step leave out of a history, and that whoever reads them has all of it."""
+"""What the model call of a step leaves out of a history, and that whoever reads them has all of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.contracts import CallToolInput, GenerateInput
+from perdure.activities.contracts import GenerateInput
 from perdure.activities.convert import PerdurePayloadConverter, converter
 from perdure.uap.ids import answer_id, checkpoint_id, derive_id, results_id, root_node_id, scaffold_id
 
@@ -29,7 +29,8 @@ def record(step: int, **changed: Any) -> dict[str, Any]:
         "start": 0,
         "at": "2026-01-02T03:04:05.678Z",
         "messages": [{"id": ident, "sha256": sha256} for ident, sha256 in zip(ids, HASHES, strict=True)],
-        "metadata": {"mine": 1},
+        "metadata": {},
+        "done": False,
         **changed,
     }
 
@@ -43,15 +44,7 @@ def model_call(step: int, *pending: dict[str, Any], **changed: Any) -> GenerateI
     return dataclasses.replace(call, **changed)
 
 
-def tool_call(step: int, **changed: Any) -> CallToolInput:
-    """The tool call of a step."""
-    call = CallToolInput(
-        "default", SESSION, RUN, "agent", step, answer_id(RUN, step), 0, HASHES[0], "at_most_once", 3600.0
-    )
-    return dataclasses.replace(call, **changed)
-
-
-def written(call: GenerateInput | CallToolInput) -> dict[str, Any]:
+def written(call: GenerateInput) -> dict[str, Any]:
     """The call as a history holds it, from which it can be read."""
     payload = PAYLOADS.to_payload(call)
     assert PAYLOADS.from_payload(payload, type(call)) == call
@@ -64,8 +57,9 @@ def test_what_follows_is_left_out() -> None:
     short = model["pending"][0]
     assert short.keys() == {"k", "c"}
     assert short["c"]["messages"] == HASHES
-    assert not {"id", "run", "node", "step", "start"} & short["c"].keys()
-    assert not {"message", "effect", "timeout_s"} & written(tool_call(2)).keys()
+    assert short["c"].keys() == {"at", "messages"}
+    telling = written(model_call(2, {"k": "checkpoint", "r": record(1, metadata={"mine": 1}, done=True)}))
+    assert telling["pending"][0]["c"] == {**short["c"], "metadata": {"mine": 1}, "done": True}
 
 
 OTHER = derive_id("other")
@@ -80,21 +74,21 @@ WHOLE = {
     "no message": model_call(2, {"k": "checkpoint", "r": record(1, messages=[])}),
     "no record": model_call(2, {"k": "checkpoint", "r": {"id": "only"}}),
     "three messages": model_call(2, {"k": "checkpoint", "r": record(1, messages=[{"id": OTHER, "sha256": "c"}] * 3)}),
-    "a tool's own settings": tool_call(2, message=OTHER, effect="once", timeout_s=1.5),
+    "record of another place": model_call(2, {"k": "checkpoint", "r": record(1, position=2)}),
 }
 
 
 @pytest.mark.parametrize("call", WHOLE.values(), ids=WHOLE)
-def test_what_does_not_follow_is_written(call: GenerateInput | CallToolInput) -> None:
+def test_what_does_not_follow_is_written(call: GenerateInput) -> None:
     """A branch's node, a strategy's own messages, a record of another run or step, other settings of a tool."""
     again = written(call)
     whole = json.loads(json.dumps(dataclasses.asdict(call)))
-    for name in ("node", "message", "results", "effect", "timeout_s"):
+    for name in ("node", "message", "results"):
         assert again.get(name, whole.get(name)) == whole.get(name)
     assert again.get("pending", []) == whole["pending"]
 
 
 def test_a_call_that_an_older_version_wrote_is_read() -> None:
     """It says everything."""
-    for call in (model_call(2, {"k": "checkpoint", "r": record(1)}), tool_call(2)):
-        assert converter.structure(dataclasses.asdict(call), type(call)) == call
+    call = model_call(2, {"k": "checkpoint", "r": record(1)})
+    assert converter.structure(dataclasses.asdict(call), GenerateInput) == call
