@@ -94,7 +94,7 @@ app = App(
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a rebuild may touch, and the document."""
+    """Everything that a rebuild may touch, and the document; but not whether a run is folded, which a worker does meanwhile."""
 
     rows: dict[str, list[dict[str, Any]]]
     session: dict[str, Any]
@@ -105,7 +105,8 @@ async def take_snapshot(database: Database, key: SessionKey) -> Snapshot:
     async with database.transaction() as connection:
         rows: dict[str, list[dict[str, Any]]] = {}
         for table in INDEX:
-            query = select(table).where(table.c.session_id == key.session).order_by(*table.primary_key)
+            columns = [column for column in table.c if column is not runs.c.folded]
+            query = select(*columns).where(table.c.session_id == key.session).order_by(*table.primary_key)
             rows[table.name] = [dict(row) for row in (await connection.execute(query)).mappings()]
         query = select(sessions).where(sessions.c.id == key.session)
         session = dict((await connection.execute(query)).mappings().one())
