@@ -117,7 +117,7 @@ async def test_a_flood_of_tiny_frames_ends_its_own_socket(uamp: UampServer) -> N
             with contextlib.suppress(websockets.ConnectionClosed):
                 for frame in inputs:
                     await socket.send(frame)
-                    await asyncio.sleep(0)  # else this side never reads why it is closed, as long as the other takes frames
+                    await asyncio.sleep(0)  # else this side never reads why it is closed
             assert socket.close_code == 1008
         assert await is_served(calm)
     assert resident(uamp.api.pid) < before + MAY_GROW_BYTES
