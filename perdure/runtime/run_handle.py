@@ -51,15 +51,19 @@ class RunHandle:
             RunCancelled: the run was cancelled.
             SessionGone: its session was deleted meanwhile.
         """
-        if not await self._is_over():
+        row = await self.status()
+
+        async def is_over() -> bool:
+            nonlocal row
+            row = await self.status()
+            return row.status in TERMINAL
+
+        if row.status not in TERMINAL:
             try:
-                await self._runtime.stream.until(self.accepted.key, self._is_over)
+                await self._runtime.stream.until(self.accepted.key, is_over)
             except UnknownRun as error:
                 raise SessionGone(f"session {self.session} was deleted") from error
-        return await read_turn(self._runtime.database, await self.status())
-
-    async def _is_over(self) -> bool:
-        return (await self.status()).status in TERMINAL
+        return await read_turn(self._runtime.database, row)
 
     async def status(self) -> RunRow:
         """The run's row as it stands now."""

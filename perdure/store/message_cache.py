@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from perdure.store.answers import AnswerRow, Writer
 from perdure.store.database import Database
-from perdure.store.messages import StoredMessage, fill, read_body, read_messages, references
+from perdure.store.messages import StoredMessage, fill, read_body, read_messages
 from perdure.store.tool_calls import ResultRow
 from perdure.uap.session_key import SessionKey
 from perdure.upp.json_value import JSONObject, dumps, sha256_hex
@@ -59,7 +59,6 @@ class _OpenCalls:
         body = dumps(document)
         if sha256_hex(body) != sha256:
             return None
-        size = len(body) + sum(ref["size"] for ref in references(document))
         fill(document, {row.sha256: row.body for row in rows})
         return StoredMessage(
             position=answer.position + 1,
@@ -67,7 +66,7 @@ class _OpenCalls:
             run=self.run,
             step=answer.step,
             sha256=sha256,
-            size_bytes=size,
+            size_bytes=len(body) + sum(len(row.body) for row in rows),
             message=message_from_json(document),
         )
 

@@ -99,7 +99,7 @@ async def _hydrated(
 ) -> list[StoredMessage]:
     bodies = [checked(row["sha256"], row["body"], "message") for row in rows]
     documents = [read_body(row["type"], body) for row, body in zip(rows, bodies, strict=True)]
-    wanted = [ref["sha256"] for document in documents for ref in references(document)]
+    wanted = [ref["sha256"] for document in documents for ref in _references(document)]
     results = await bodies_of(wanted) if wanted else {}
     for document in documents:
         fill(document, results)
@@ -111,7 +111,7 @@ async def _hydrated(
             run=row["run_id"],
             step=row["step"],
             sha256=row["sha256"],
-            size_bytes=len(body) + sum(ref["size"] for ref in references(document)),
+            size_bytes=len(body) + sum(ref["size"] for ref in _references(document)),
             message=message,
             usage=row["usage"],
             stop=row["stop"],
@@ -129,8 +129,7 @@ def read_body(kind: str, body: bytes) -> JSONObject:
     return cast(JSONObject, loads(body))
 
 
-def references(document: JSONObject) -> list[dict[str, Any]]:
-    """Where the results of a tool-result message are: of each the hash and the size."""
+def _references(document: JSONObject) -> list[dict[str, Any]]:
     results = cast("list[dict[str, Any]]", document.get("results") or [])
     return [result["ref"] for result in results if "ref" in result]
 
