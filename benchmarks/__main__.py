@@ -64,7 +64,8 @@ async def _run_alone(work: str, options: Mapping[str, Any], *, smoke: bool, fold
 
 def _plan(asked: argparse.Namespace) -> Plan:
     return Plan(
-        contestants=asked.contestants, rounds=asked.rounds, runs=asked.runs, at_once=asked.at_once, alone=asked.alone
+        contestants=asked.contestants, rounds=asked.rounds, runs=asked.runs, at_once=asked.at_once, alone=asked.alone,
+        tail_s=asked.tail,
     )  # fmt: skip
 
 
@@ -78,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--runs", type=int, default=40, help="of each work in each round")
     run.add_argument("--at-once", type=int, default=20, help="how many of them are in flight")
     run.add_argument("--alone", type=int, default=3, help="runs one after another, for the latency")
+    run.add_argument(
+        "--tail", type=float, default=0, help="seconds after the last run that count, for Temporal's timers"
+    )
     for command in (run, *(commands.add_parser(work, help=f"{work.upper()}, Perdure alone") for work in _ALONE)):
         command.add_argument("--smoke", action="store_true", help="as little as shows that it works")
         command.add_argument("--results", type=Path, default=FOLDER, help="the folder of result files")

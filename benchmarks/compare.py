@@ -34,6 +34,8 @@ class Plan:
         alone: runs that are done one after another, for the latency.
         warm: runs before all these that are not measured.
         turns: of W5.
+        tail_s: seconds after the last run that still count, until the timers of its steps that Temporal keeps have ended.
+            Each step sets as many, whatever their time is; with 0 only those that are short are counted.
     """
 
     contestants: Sequence[Contestant]
@@ -43,6 +45,7 @@ class Plan:
     alone: int = 3
     warm: int = 4
     turns: int = WORK["W5"].turns
+    tail_s: float = 0
 
 
 @dataclass
@@ -135,6 +138,7 @@ class Trial:
         before, since = await _quiet(self._roles), time.monotonic()
         done = await request()
         memory = self._roles.memory()
+        await asyncio.sleep(self._plan.tail_s)
         used = window(before, await _quiet(self._roles), time.monotonic() - since)
         stored = await self._driver.ask(do="stored", ids=done["ids"])
         grown = await stored_bytes(self._place.database_url) - size

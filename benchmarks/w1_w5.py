@@ -61,8 +61,8 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _settings(plan: Plan) -> dict[str, int]:
-    return {name: getattr(plan, name) for name in ("rounds", "runs", "at_once", "alone", "warm", "turns")}
+def _settings(plan: Plan) -> dict[str, float]:
+    return {name: getattr(plan, name) for name in ("rounds", "runs", "at_once", "alone", "warm", "turns", "tail_s")}
 
 
 def _line(one: Measurement) -> str:

@@ -18,7 +18,6 @@ from perdure.runtime.temporal import connect_temporal
 from perdure.store.database import Database
 from perdure.store.encryption_keys import check_keys
 from perdure.store.keyring import Keyring
-from perdure.store.runs import read_given_turn
 from perdure.store.session_news import read_next_ordinal
 from perdure.uap import host
 from perdure.uap.agent import Agent
@@ -107,8 +106,7 @@ class DurableHost:
 
     async def _ended(self, agent: Agent, history: Sequence[Message], handle: RunHandle, turn: Turn) -> None:
         """Note where the history goes on; not if middleware gave another turn than the session's thread has."""
-        row = await handle.status()
-        if await read_given_turn(self._sessions.database, row) is None:
+        if (await handle.status()).turn_sha is None:
             self._keep(agent, [*history, *turn.messages], handle)
 
     def _keep(self, agent: Agent, messages: Sequence[Message], handle: RunHandle) -> None:

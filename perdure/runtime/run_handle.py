@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from perdure.errors import SessionGone, UnknownRun
+from perdure.errors import SessionGone, UnknownRun, UnknownSession
 from perdure.runtime.session_servers import SessionServers
 from perdure.runtime.turns import read_turn
 from perdure.store.accepted import Accepted
@@ -51,19 +51,21 @@ class RunHandle:
             RunCancelled: the run was cancelled.
             SessionGone: its session was deleted meanwhile.
         """
-        row = await self.status()
+        if self.accepted.status in TERMINAL:
+            return await read_turn(self._runtime.database, await self.status())
+        ended: list[RunRow] = []
 
         async def is_over() -> bool:
-            nonlocal row
             row = await self.status()
-            return row.status in TERMINAL
+            if row.status in TERMINAL:
+                ended.append(row)
+            return bool(ended)
 
-        if row.status not in TERMINAL:
-            try:
-                await self._runtime.stream.until(self.accepted.key, is_over)
-            except UnknownRun as error:
-                raise SessionGone(f"session {self.session} was deleted") from error
-        return await read_turn(self._runtime.database, row)
+        try:
+            await self._runtime.stream.until(self.accepted.key, is_over)
+        except (UnknownRun, UnknownSession) as error:
+            raise SessionGone(f"session {self.session} was deleted") from error
+        return await read_turn(self._runtime.database, ended[0])
 
     async def status(self) -> RunRow:
         """The run's row as it stands now."""

@@ -52,11 +52,12 @@ async def find_agent(database: Database, tenant: str, name: str) -> AgentRow:
     Raises:
         UnknownAgent: no worker has registered one; the message lists those there are.
     """
-    async with database.transaction() as connection:
-        rows = (await connection.execute(select(agents).where(agents.c.tenant_id == tenant))).all()
-    for row in rows:
-        if row.name == name:
+    query = select(agents).where(agents.c.tenant_id == tenant)
+    async with database.reading() as connection:
+        row = (await connection.execute(query.where(agents.c.name == name))).first()
+        if row is not None:
             return agent_row(row)
+        rows = (await connection.execute(query)).all()
     known = ", ".join(sorted(row.name for row in rows)) or "none; start one with `perdure worker MODULE:APP`"
     raise UnknownAgent(f"no agent is named {name!r}; registered are {known}")
 

@@ -7,8 +7,8 @@ those that a block has left in order wait beside the pool, open, for the next bl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,11 +35,25 @@ class Connection:
         core: SQLAlchemy's.
         driver: the driver's own, below it.
         opened: what was opened of what it read.
+        adapted: SQLAlchemy's view of the driver's.
     """
 
     core: AsyncConnection
     driver: asyncpg.Connection[asyncpg.Record]
     opened: Opened
+    adapted: DBAPIConnection
+
+    @contextmanager
+    def autocommit(self) -> Generator[None]:
+        """Have each statement of the block stand for itself.
+
+        Not by an execution option: each use of one leaves a callback with a connection until it goes back to the pool.
+        """
+        self.adapted.autocommit = True
+        try:
+            yield
+        finally:
+            self.adapted.autocommit = False
 
 
 class Connections:
@@ -121,7 +135,9 @@ async def _made(core: AsyncConnection) -> Connection:
     await core.start()
     raw = await core.get_raw_connection()
     driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
-    return Connection(core, driver, cast(Opened, raw.info[_OPENED]))
+    adapted = raw.dbapi_connection
+    assert adapted is not None, "it was made a moment ago"
+    return Connection(core, driver, cast(Opened, raw.info[_OPENED]), adapted)
 
 
 async def _give_back(core: AsyncConnection, making: asyncio.Task[Connection]) -> None:

@@ -102,6 +102,21 @@ class Database:
             yield connection.core
 
     @asynccontextmanager
+    async def reading(self, of: SessionKey | str | None = None) -> AsyncGenerator[AsyncConnection]:
+        """A Core connection for reads, each of which stands for itself; nothing is sent to begin or end a transaction.
+
+        Arguments and errors are those of `transaction`.
+        """
+        async with (
+            self._connections.taken() as connection,
+            _broken_is_away(connection),
+            _opening(connection.opened, of),
+        ):
+            with connection.autocommit():
+                yield connection.core
+            await connection.core.rollback()  # of what SQLAlchemy thinks that it has begun
+
+    @asynccontextmanager
     async def driver(self, of: SessionKey | str | None = None) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
         """The driver's own connection, outside any transaction. Arguments and errors are those of `transaction`."""
         async with (

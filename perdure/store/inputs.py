@@ -130,16 +130,18 @@ def check_key(key: str) -> None:
 
 
 async def _submit(connection: AsyncConnection, submission: Submission) -> Accepted:
-    body = _body(submission)
-    key = SessionKey(submission.tenant, submission.session or "")
+    body_sha256 = sha256_hex(_body(submission))
     if submission.session is None:
         known = await by_opening_key(connection, submission.tenant, submission.key)
         if known is not None:
-            return await again(connection, known, sha256_hex(body))
+            return await again(connection, known, body_sha256)
         key = SessionKey(submission.tenant, new_id())
+        head = await write_session(connection, key, submission.opening)
+        return await _append(connection, key, head, submission, body_sha256)
+    key = SessionKey(submission.tenant, submission.session)
     head = await lock_head(connection, key)
     if head is None:
-        if submission.session is not None and not submission.create:
+        if not submission.create:
             checked_session_id(submission.session)  # an id of another form can only be that of an imported session
             raise UnknownSession(f"no session {key.session}; leave the session out to open one")
         head = await write_session(connection, key, submission.opening)
@@ -149,11 +151,11 @@ async def _submit(connection: AsyncConnection, submission: Submission) -> Accept
         raise SessionGone(f"session {key.session} is being deleted and takes no more input")
     known = await by_key(connection, key, submission.key)
     if known is not None:
-        return await again(connection, known, sha256_hex(body))
+        return await again(connection, known, body_sha256)
     await check_owner(connection, key, submission.agent)
     if submission.history:
         await check_history(connection, key, submission.history)
-    return await _append(connection, key, head, submission, sha256_hex(body))
+    return await _append(connection, key, head, submission, body_sha256)
 
 
 def _body(submission: Submission) -> bytes:
@@ -170,9 +172,10 @@ def _body(submission: Submission) -> bytes:
 async def _append(
     connection: AsyncConnection, key: SessionKey, head: Row[Any], submission: Submission, body_sha256: str
 ) -> Accepted:
+    is_new = submission.session is None  # its id was drawn a moment ago: nothing is in it
     target = await find_target(connection, key, head, submission.policy)
-    waiting = await check_room(connection, key, submission.max_queue)
-    ordinal, run = await next_place(connection, key, head)
+    waiting = 0 if is_new else await check_room(connection, key, submission.max_queue)
+    ordinal, run = await next_place(connection, key, head, is_new=is_new)
     row_id = derive_id(run, "message", 0, 0)  # ours, so that one message object may be sent twice
     message = dumps(submission.message.to_json())
     sha256 = sha256_hex(message)
@@ -212,10 +215,13 @@ async def _append(
     )
 
 
-async def next_place(connection: AsyncConnection, key: SessionKey, head: Row[Any]) -> tuple[int, str]:
+async def next_place(
+    connection: AsyncConnection, key: SessionKey, head: Row[Any], *, is_new: bool = False
+) -> tuple[int, str]:
     """Take the next ordinal of a session; with the id of the run that handles the input.
 
-    A session from elsewhere has had runs there, whose ids must not come again: its own derive from a salt.
+    A session from elsewhere has had runs there, whose ids must not come again: its own derive from a salt. One that is
+    new has none.
     """
     ordinal = int(head.next_ordinal)
     await connection.execute(
@@ -223,6 +229,8 @@ async def next_place(connection: AsyncConnection, key: SessionKey, head: Row[Any
         .where(session_heads.c.tenant_id == key.tenant, session_heads.c.session_id == key.session)
         .values(next_ordinal=ordinal + 1)
     )
+    if is_new:
+        return ordinal, run_id(key.session, ordinal)
     imported = await connection.scalar(
         select(sessions.c.imported).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
     )

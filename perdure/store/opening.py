@@ -96,31 +96,24 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     own: dict[str, Any] = {} if imported is None else {"imported": seal.value(imported)}
     if opening.limits is not None and opening.limits.to_json():
         own["limits"] = opening.limits.to_json()
-    made = await connection.execute(
-        upsert(sessions)
-        .values(
-            tenant_id=key.tenant, id=key.session, agent=opening.agent, agent_id=opening.agent_id,
-            status="idle", title=seal.value(opening.title), metadata=seal.value(dict(opening.metadata or {})),
-            current_node=root,
-            usage={"inputTokens": 0, "outputTokens": 0}, created_at=now, updated_at=now, **own,
-        )
-        .on_conflict_do_nothing()
+    node = upsert(thread_nodes).values(
+        tenant_id=key.tenant, session_id=key.session, id=root, name=seal.value("main"), thread_id=root,
+        metadata=seal.value({}), created_at=now,
     )  # fmt: skip
-    await connection.execute(
-        upsert(thread_nodes)
-        .values(
-            tenant_id=key.tenant, session_id=key.session, id=root, name=seal.value("main"), thread_id=root,
-            metadata=seal.value({}), created_at=now,
-        )
-        .on_conflict_do_nothing()
+    session = upsert(sessions).values(
+        tenant_id=key.tenant, id=key.session, agent=opening.agent, agent_id=opening.agent_id,
+        status="idle", title=seal.value(opening.title), metadata=seal.value(dict(opening.metadata or {})),
+        current_node=root,
+        usage={"inputTokens": 0, "outputTokens": 0}, created_at=now, updated_at=now, **own,
     )  # fmt: skip
-    if made.rowcount:
+    both = session.on_conflict_do_nothing().returning(sessions.c.id).add_cte(node.on_conflict_do_nothing().cte("node"))
+    if (await connection.execute(both)).first() is not None:
         rows = [(derive_id(root, "history", place), message) for place, message in enumerate(opening.history)]
         await put_messages(connection, key, root, rows)
         await label_sealed(connection, key, opening.metadata or {})
-    head = {"tenant_id": key.tenant, "session_id": key.session, "touched_at": now}
-    await connection.execute(upsert(session_heads).values(head).on_conflict_do_nothing())
-    found = await lock_head(connection, key)
+    head = upsert(session_heads).values(tenant_id=key.tenant, session_id=key.session, touched_at=now)
+    made = (await connection.execute(head.on_conflict_do_nothing().returning(*session_heads.c))).first()
+    found = made or await lock_head(connection, key)
     if found is None:
         raise InvalidInput(f"session {key.session} is a stage session; no agent can have it, leave the session out")
     return found

@@ -124,12 +124,9 @@ async def end_run(database: Database, writer: Writer, ending: Ending, pending: S
 
 async def read_given_turn(database: Database, run: RunRow) -> JSONValue:
     """The turn, as JSON, that middleware put in place of the one that the run's messages make; None if it did not."""
-    query = select(runs.c.turn_sha).where(
-        runs.c.tenant_id == run.key.tenant, runs.c.session_id == run.key.session, runs.c.id == run.id
-    )
-    async with database.transaction() as connection:
-        sha256 = await connection.scalar(query)
-    return None if sha256 is None else loads((await read_payloads(database, run.key, [sha256]))[sha256])
+    if run.turn_sha is None:
+        return None
+    return loads((await read_payloads(database, run.key, [run.turn_sha]))[run.turn_sha])
 
 
 async def read_options(database: Database, key: SessionKey, run: str) -> JSONObject:
@@ -159,6 +156,8 @@ class RunRow:
     last_seq: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    turn_sha: str | None = None
+    """Of the turn that middleware put in place of the one that the run's messages make."""
 
 
 async def find_run(database: Database, tenant: str, run: str) -> RunRow:
@@ -167,7 +166,7 @@ async def find_run(database: Database, tenant: str, run: str) -> RunRow:
     Raises:
         UnknownRun: there is none for this tenant.
     """
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         row = (await connection.execute(_row_of(tenant, run))).first()
         if row is not None:
             return run_row(row)
@@ -221,6 +220,7 @@ def run_row(row: Row[Any]) -> RunRow:
         last_seq=row.last_seq,
         started_at=row.started_at,
         ended_at=row.ended_at,
+        turn_sha=row.turn_sha,
     )
 
 

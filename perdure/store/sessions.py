@@ -105,7 +105,7 @@ async def list_sessions(
     """
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit is {limit}; it must be 1 to {MAX_PAGE}")
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         query = _joined().where(sessions.c.tenant_id == tenant)
         if metadata:
             page = await page_filtered(connection, tenant, metadata, status=status, before=before, limit=limit)
@@ -131,7 +131,7 @@ async def read_session(database: Database, key: SessionKey) -> SessionRow:
     Raises:
         UnknownSession: there is none.
     """
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         return await session_of(connection, key)
 
 
@@ -146,7 +146,7 @@ async def session_of(connection: AsyncConnection, key: SessionKey) -> SessionRow
 
 async def read_nodes(database: Database, key: SessionKey) -> list[NodeRow]:
     """A session's thread nodes, oldest first."""
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         return await nodes_of(connection, key)
 
 
@@ -176,7 +176,7 @@ async def find_address(database: Database, key: SessionKey) -> AgentRow:
     query = select(session_addresses).where(
         session_addresses.c.tenant_id == key.tenant, session_addresses.c.session_id == key.session
     )
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         raise unknown_session(key.session)

@@ -94,7 +94,7 @@ async def open_waits(
         query = query.order_by(waits.c.asked_at, waits.c.id)
     if after is not None:
         query = query.where(place > after)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(query.limit(limit))).all()
     found = [_wait(row) for row in rows]
     return found[::-1] if before is not None else found
@@ -106,7 +106,7 @@ async def open_wait_of(database: Database, key: SessionKey, run: str, kind: str)
         waits.c.tenant_id == key.tenant, waits.c.session_id == key.session, waits.c.run_id == run, waits.c.kind == kind,
         waits.c.answered_at.is_(None), or_(waits.c.expires_at.is_(None), waits.c.expires_at > func.now()),
     )  # fmt: skip
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         row = (await connection.execute(query.order_by(waits.c.asked_at, waits.c.id).limit(1))).first()
     return None if row is None else _wait(row)
 
@@ -118,7 +118,7 @@ async def read_wait(database: Database, tenant: str, wait: str) -> WaitRow:
         UnknownWait: there is none for this tenant.
     """
     query = _select().where(waits.c.tenant_id == tenant, waits.c.id == wait)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         raise UnknownWait(f"no wait {wait}; `perdure waits list` shows the open ones")

@@ -141,6 +141,7 @@ def build_worker(client: Client, services: Services, options: WorkerOptions) -> 
         max_concurrent_activities=options.max_concurrent_activities,
         max_task_queue_activities_per_second=options.max_task_queue_activities_per_second,
         max_cached_workflows=options.max_cached_workflows,
+        max_workflow_task_external_storage_concurrency=1,  # more would take a task of asyncio's for every payload
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=0.5),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         default_heartbeat_throttle_interval=timedelta(seconds=1),

@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from perdure.store.database import Database
 from tests.integration.stack import Stack
 
@@ -22,3 +27,24 @@ async def test_a_cancel_while_a_connection_is_made_leaves_none_open(stack: Stack
         await asyncio.gather(asking, return_exceptions=True)
         await opened.close()
     gc.collect()  # a connection that nobody has closed says so here, which is an error
+
+
+async def test_reads_stand_for_themselves_and_leave_the_connection_as_it_was(stack: Stack) -> None:
+    """In a transaction `now()` stands still; one connection serves all, after a read that fails too."""
+    opened = Database(stack.addresses.database_url, pool_size=1)
+    try:
+        for fails in (False, True, False):
+            async with opened.reading() as connection:
+                assert await _now(connection) != await _now(connection)
+            async with opened.transaction() as connection:
+                assert await _now(connection) == await _now(connection)
+            if fails:
+                with pytest.raises(DBAPIError):
+                    async with opened.reading() as connection:
+                        await connection.execute(text("select 1 / 0"))
+    finally:
+        await opened.close()
+
+
+async def _now(connection: AsyncConnection) -> object:
+    return await connection.scalar(text("select now()"))
