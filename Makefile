@@ -52,6 +52,7 @@ demo: install
 # Ours and the floor, then the works of one kind each; results are appended to benchmarks/results. For hours, on a quiet machine.
 bench: install
 	$(BIN)/python -m benchmarks run --work W1,W2,W3,W4,W5 --contestants $(OURS) --rounds 9 $(ARGS)
+	$(BIN)/python -m benchmarks profile
 	for work in w6 w7 w8 w9 w10; do $(BIN)/python -m benchmarks $$work || exit 1; done
 	$(BIN)/python -m benchmarks report
 

@@ -2,6 +2,7 @@
 
 python -m benchmarks run --work W1,W4 --contestants perdure,floor,floor+rows --rounds 9
 python -m benchmarks w6 [--option scale=0.1] [--smoke]
+python -m benchmarks profile
 python -m benchmarks report
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import w1_w5
+from benchmarks import profile, w1_w5
 from benchmarks.compare import Plan
 from benchmarks.driver import DriverFailed, parse_contestant
 from benchmarks.line import explained
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "run":
                 file = asyncio.run(w1_w5.run(asked.work, _plan(asked), smoke=asked.smoke, folder=asked.results))
                 w1_w5.say(f"appended to {file}")
+            case "profile":
+                asyncio.run(_run_profile(asked.results, smoke=asked.smoke))
             case "report":
                 importlib.import_module("benchmarks.report").main()
             case work:
@@ -62,6 +65,17 @@ async def _run_alone(work: str, options: Mapping[str, Any], *, smoke: bool, fold
     w1_w5.say(f"appended to {file}")
 
 
+async def _run_profile(folder: Path, *, smoke: bool) -> None:
+    """Where the time goes, on servers of its own."""
+    stamp = Stamp()
+    with TemporaryDirectory(prefix="perdure-benchmark-") as scratch:
+        async with running_servers(Path(scratch)) as servers:
+            rows = await profile.run(servers, Path(scratch), scale=_SMOKE_SCALE if smoke else 1)
+            versions = {"servers": await servers.versions()}
+    file = append(stamp.result("profile", versions=versions, settings={}, rows=rows, smoke=smoke), folder)
+    w1_w5.say(f"appended to {file}")
+
+
 def _plan(asked: argparse.Namespace) -> Plan:
     return Plan(
         contestants=asked.contestants, rounds=asked.rounds, runs=asked.runs, at_once=asked.at_once, alone=asked.alone,
@@ -80,12 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--at-once", type=int, default=20, help="how many of them are in flight")
     run.add_argument("--alone", type=int, default=3, help="runs one after another, for the latency")
     run.add_argument(
-        "--tail", type=float, default=0, help="seconds after the last run that count, for Temporal's timers"
+        "--tail", type=float, default=11, help="seconds after the last run that count, for Temporal's timers"
     )
-    for command in (run, *(commands.add_parser(work, help=f"{work.upper()}, Perdure alone") for work in _ALONE)):
+    look = commands.add_parser("profile", help="where the time of W1 and W4 goes, in Perdure and in the floors")
+    works = [commands.add_parser(work, help=f"{work.upper()}, Perdure alone") for work in _ALONE]
+    for command in (run, look, *works):
         command.add_argument("--smoke", action="store_true", help="as little as shows that it works")
         command.add_argument("--results", type=Path, default=FOLDER, help="the folder of result files")
-        if command is not run:
+        if command in works:
             command.add_argument("--option", action="append", type=_option, default=[], help="NAME=JSON")
     commands.add_parser("report", help="write docs/performance.md from the result files")
     return parser

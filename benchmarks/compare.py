@@ -45,7 +45,7 @@ class Plan:
     alone: int = 3
     warm: int = 4
     turns: int = WORK["W5"].turns
-    tail_s: float = 0
+    tail_s: float = 11
 
 
 @dataclass

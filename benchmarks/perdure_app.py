@@ -7,6 +7,7 @@ Options, from `BENCH_OPTIONS`: {"short_tools": true} declares the tool short, {"
 from __future__ import annotations
 
 from benchmarks import line
+from benchmarks.floor_events import USAGE
 from benchmarks.work import TOOL, TOOL_DESCRIPTION, WORK, model_answer, read_prompt, tool_result
 from perdure import App, agent
 from perdure.execution import loop
@@ -14,8 +15,11 @@ from perdure.upp import LLMRequest, ToolCall, tool
 from perdure.upp.messages import ToolResultMessage
 from perdure.upp.providers.script import Answer
 from perdure.upp.providers.scripted import scripted
+from perdure.upp.usage import TokenUsage
 
 AGENT = "bench"
+_USAGE = TokenUsage(USAGE["inputTokens"], USAGE["outputTokens"], USAGE["totalTokens"])
+"""As a vendor tells it: to count tokens is none of a runtime's work."""
 _options = line.given().options
 
 
@@ -27,7 +31,8 @@ def _model(request: LLMRequest) -> Answer:
     last = messages[-1]
     results = [result.text for result in last.results] if isinstance(last, ToolResultMessage) else []
     said = model_answer(name, given, turn, results)
-    return Answer(text=said.text, tool_calls=[ToolCall(call.id, call.name, call.arguments) for call in said.calls])
+    calls = [ToolCall(call.id, call.name, call.arguments) for call in said.calls]
+    return Answer(text=said.text, tool_calls=calls, usage=_USAGE)
 
 
 @tool(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import works_report
+from benchmarks import profile_report, works_report
 from benchmarks.cost_model import CONNECTIONS_PER_PROCESS, Load, bill, measured_cost
 from benchmarks.limits import (
     FEWEST_PAIRS,
@@ -36,6 +36,7 @@ _ALONE = {
     "w10": "no worker memory for an idle session; to wake one at most 1.5 times a first turn",
 }
 """What is promised of the works that Perdure does alone."""
+_PROFILE = "profile"
 
 
 def main() -> None:
@@ -63,6 +64,7 @@ def parts(results: Sequence[Result]) -> dict[str, str]:
         "plot": NOTHING if draw(results) is None else f"![CPU per step of each runtime]({PLOT.name})",
         "works": works_report.works(results) or NOTHING,
         "alone": alone(results) or NOTHING,
+        "profile": profile(results) or NOTHING,
         "cost_model": cost_model(results) or NOTHING,
     }
 
@@ -115,6 +117,12 @@ def alone(results: Sequence[Result]) -> str:
     return "\n\n".join(texts)
 
 
+def profile(results: Sequence[Result]) -> str:
+    """Where the time goes, by the last look at it."""
+    result = _last(results, _PROFILE)
+    return "" if result is None else profile_report.profile(result)
+
+
 def cost_model(results: Sequence[Result], load: Load | None = None) -> str:
     """What an installation of some size needs, each line with its arithmetic."""
     result = last_with(results, "W1", PERDURE)
@@ -157,7 +165,10 @@ def cost_model(results: Sequence[Result], load: Load | None = None) -> str:
 
 def _shown(results: Sequence[Result]) -> list[Result]:
     """The results that a figure of the page is of, oldest first."""
-    used = [*works_report.used(results), *(one for kind in _ALONE if (one := _last(results, kind)) is not None)]
+    used = [
+        *works_report.used(results),
+        *(one for kind in (*_ALONE, _PROFILE) if (one := _last(results, kind)) is not None),
+    ]
     return [one for one in results if any(one is other for other in used)]
 
 

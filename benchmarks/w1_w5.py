@@ -15,7 +15,7 @@ from benchmarks.pairs import paired
 from benchmarks.results import FOLDER, Stamp, append
 from benchmarks.servers import running_servers
 
-_SMOKE = {"rounds": 1, "runs": 2, "at_once": 2, "alone": 1, "warm": 1, "turns": 10}
+_SMOKE = {"rounds": 1, "runs": 2, "at_once": 2, "alone": 1, "warm": 1, "turns": 10, "tail_s": 0}
 
 
 async def run(works: Sequence[str], plan: Plan, *, smoke: bool = False, folder: Path = FOLDER) -> Path:

@@ -81,16 +81,18 @@ def _redacted(payload: P) -> P:
     return cast(P, temporalio.api.common.v1.Payload(metadata=payload.metadata, data=data))
 
 
+_CONVERTERS: list[EncodingPayloadConverter] = [
+    ContractPayloadConverter() if isinstance(item, JSONPlainPayloadConverter) else item
+    for item in DefaultPayloadConverter.default_encoding_payload_converters
+]
+
+
 class PerdurePayloadConverter(CompositePayloadConverter):
     """Temporal's default converters, with contracts in place of plain JSON."""
 
     def __init__(self) -> None:
-        """Put the contract converter where the JSON converter stands."""
-        kept: list[EncodingPayloadConverter] = [
-            ContractPayloadConverter() if isinstance(item, JSONPlainPayloadConverter) else item
-            for item in DefaultPayloadConverter.default_encoding_payload_converters
-        ]
-        super().__init__(*kept)
+        """Use what there is: the SDK makes a converter for each task, and these hold nothing."""
+        super().__init__(*_CONVERTERS)
 
 
 data_converter = DataConverter(

@@ -22,10 +22,10 @@ from perdure.store import inputs
 from perdure.store.accepted import Accepted, find_accepted
 from perdure.store.agents import AgentRow, find_agent
 from perdure.store.completed_turns import completed_turn
-from perdure.store.inputs import Submission
 from perdure.store.runs import TERMINAL, RunRow, find_run
 from perdure.store.stages.rows import action_id
 from perdure.store.stages.running import BegunTask, begin_task, settle_task
+from perdure.store.submission import Submission
 from perdure.store.withdrawing import withdraw
 from perdure.testing.crash import crash_point
 from perdure.uaip.arguments import argument_problems, misfit, with_defaults

@@ -23,9 +23,9 @@ from perdure.runtime.waits import SessionWaits
 from perdure.store import inputs
 from perdure.store.accepted import Accepted
 from perdure.store.agents import find_agent
-from perdure.store.inputs import Submission
 from perdure.store.policies import ENQUEUE, MAX_QUEUED, ROLLBACK, STEER
 from perdure.store.runs import find_run
+from perdure.store.submission import Submission
 from perdure.testing.crash import crash_point
 from perdure.uap.ids import new_id
 from perdure.uap.options import RunOptions
@@ -124,6 +124,7 @@ class Sessions(SessionChanges, SessionTransfer, SessionControl, SessionWaits):
             agent_id=row.agent_id,
             message=clean_message(given),
             key=new_id() if key is None else key,
+            key_is_drawn=key is None,
             session=session if session is None else (checked_session_id if create else known_session_id)(session),
             create=create,
             options=clean_options(options or RunOptions()),

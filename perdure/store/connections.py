@@ -7,8 +7,8 @@ those that a block has left in order wait beside the pool, open, for the next bl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -84,19 +84,27 @@ class Connections:
         event.listen(self._engine.sync_engine, "connect", self._connected)
         event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
 
-    @asynccontextmanager
-    async def taken(self) -> AsyncGenerator[Connection]:
-        """A connection for the block. What it leaves in order is used again; the rest goes back to the pool."""
-        connection = await self._take()
-        try:
-            yield connection
-        except BaseException:
-            await asyncio.shield(asyncio.create_task(connection.core.close()))
-            raise
+    async def take(self) -> Connection:
+        """A connection, whose taker calls `give_back` or `drop`."""
+        while self._ready:
+            connection = self._ready.pop()
+            if not connection.driver.is_closed():
+                return connection
+            await _closed(connection)
+        return await self._from_pool()
+
+    async def give_back(self, connection: Connection) -> None:
+        """What was left in order waits for the next taker; where enough wait already it goes back to the pool."""
         if self._is_closed or connection.driver.is_closed() or len(self._ready) >= self._size:
-            await asyncio.shield(asyncio.create_task(connection.core.close()))
+            await _closed(connection)
         else:
             self._ready.append(connection)
+
+    async def drop(self, connection: Connection, *, broken: bool) -> None:
+        """Have the pool put in order what was left in the middle of something, and replace what is broken."""
+        if broken:
+            await connection.core.invalidate()
+        await _closed(connection)
 
     async def close(self) -> None:
         """Close every connection; those in use when their blocks end."""
@@ -106,14 +114,6 @@ class Connections:
         await asyncio.gather(*self._closing)
         await self._engine.dispose()
 
-    async def _take(self) -> Connection:
-        while self._ready:
-            connection = self._ready.pop()
-            if not connection.driver.is_closed():
-                return connection
-            await asyncio.shield(asyncio.create_task(connection.core.close()))
-        return await self._from_pool()
-
     async def _from_pool(self) -> Connection:
         """One of the pool's, in a task of its own: cancelled while it is set up it would be nobody's, and stay open."""
         core = self._engine.connect()
@@ -121,7 +121,7 @@ class Connections:
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            closing = asyncio.create_task(_give_back(core, making), name="give a connection back")
+            closing = asyncio.create_task(_close_made(core, making), name="give a connection back")
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
             raise
@@ -140,7 +140,12 @@ async def _made(core: AsyncConnection) -> Connection:
     return Connection(core, driver, cast(Opened, raw.info[_OPENED]), adapted)
 
 
-async def _give_back(core: AsyncConnection, making: asyncio.Task[Connection]) -> None:
+async def _closed(connection: Connection) -> None:
+    """Give it back to the pool, whoever is cancelled meanwhile."""
+    await asyncio.shield(asyncio.create_task(connection.core.close()))
+
+
+async def _close_made(core: AsyncConnection, making: asyncio.Task[Connection]) -> None:
     """Give a connection back to the pool as soon as it is made, if it is made."""
     (made,) = await asyncio.gather(making, return_exceptions=True)
     if not isinstance(made, BaseException):

@@ -7,8 +7,8 @@ connection. `keep_trying` is for a write that must not be lost once its effect i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -93,13 +93,9 @@ class Database:
             KeyMissing: at the end of the block: something that was read is sealed under a key that this process lacks.
             DamagedSession: likewise: it was changed, or sealed for another session or tenant.
         """
-        async with (
-            self._connections.taken() as connection,
-            _broken_is_away(connection),
-            connection.core.begin(),
-            _opening(connection.opened, of),
-        ):
-            yield connection.core
+        async with self._taken() as connection, connection.core.begin():
+            with _opening(connection.opened, of):
+                yield connection.core
 
     @asynccontextmanager
     async def reading(self, of: SessionKey | str | None = None) -> AsyncGenerator[AsyncConnection]:
@@ -107,24 +103,17 @@ class Database:
 
         Arguments and errors are those of `transaction`.
         """
-        async with (
-            self._connections.taken() as connection,
-            _broken_is_away(connection),
-            _opening(connection.opened, of),
-        ):
-            with connection.autocommit():
+        async with self._taken() as connection:
+            with _opening(connection.opened, of), connection.autocommit():
                 yield connection.core
             await connection.core.rollback()  # of what SQLAlchemy thinks that it has begun
 
     @asynccontextmanager
     async def driver(self, of: SessionKey | str | None = None) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
         """The driver's own connection, outside any transaction. Arguments and errors are those of `transaction`."""
-        async with (
-            self._connections.taken() as connection,
-            _broken_is_away(connection),
-            _opening(connection.opened, of),
-        ):
-            yield connection.driver
+        async with self._taken() as connection:
+            with _opening(connection.opened, of):
+                yield connection.driver
 
     async def call(self, function: str, *arguments: Any) -> JSONObject:
         """Call one of the store's SQL functions; its transaction is its own.
@@ -141,17 +130,36 @@ class Database:
 
     async def _call(self, of: SessionKey | str, function: str, arguments: Sequence[Any]) -> JSONObject:
         places = ", ".join(f"${n}" for n in range(1, len(arguments) + 1))
-        async with self.driver(of) as connection:
-            answer = await connection.fetchval(f"select perdure.{function}({places})", *arguments)
+        async with self._taken() as connection:
+            with _opening(connection.opened, of):
+                answer = await connection.driver.fetchval(f"select perdure.{function}({places})", *arguments)
         return cast(JSONObject, answer)
+
+    @asynccontextmanager
+    async def _taken(self) -> AsyncGenerator[Connection]:
+        """A connection for the block. One that has broken is dropped, and said to be away by an error that `is_away` knows.
+
+        When a server dies in the middle of a call the driver may raise nearly anything, also errors of its own state.
+        """
+        connection = await self._connections.take()
+        try:
+            yield connection
+        except BaseException as error:
+            broken = connection.driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
+            broken = broken and not isinstance(error, PerdureError)
+            await self._connections.drop(connection, broken=broken)
+            if broken and isinstance(error, Exception) and not is_away(error):
+                raise ConnectionError(f"the connection to PostgreSQL broke: {type(error).__name__}: {error}") from error
+            raise
+        await self._connections.give_back(connection)
 
     async def close(self) -> None:
         """Close every connection."""
         await self._connections.close()
 
 
-@asynccontextmanager
-async def _opening(opened: Opened, of: SessionKey | str | None) -> AsyncGenerator[None]:
+@contextmanager
+def _opening(opened: Opened, of: SessionKey | str | None) -> Generator[None]:
     """Let a block end with the error if something that it read did not open: it went on with an empty value."""
     opened.begin()
     try:
@@ -160,24 +168,6 @@ async def _opening(opened: Opened, of: SessionKey | str | None) -> AsyncGenerato
         opened.check(None)
         raise
     opened.check(of)
-
-
-@asynccontextmanager
-async def _broken_is_away(connection: Connection) -> AsyncGenerator[None]:
-    """Drop a connection that has broken, and say so by an error that `is_away` knows.
-
-    When a server dies in the middle of a call the driver may raise nearly anything, also errors of its own state.
-    """
-    try:
-        yield
-    except BaseException as error:
-        broken = connection.driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
-        if not broken or isinstance(error, PerdureError):
-            raise
-        await connection.core.invalidate()
-        if isinstance(error, Exception) and not is_away(error):
-            raise ConnectionError(f"the connection to PostgreSQL broke: {type(error).__name__}: {error}") from error
-        raise
 
 
 def is_away(error: BaseException) -> bool:

@@ -71,13 +71,19 @@ _PAGE = """
 select seq, run_id, step, attempt, source, type, data, at, size from (
     select *, octet_length(data::text) as size, sum(octet_length(data::text)) over (order by seq) as total
       from (select * from perdure.events where tenant_id = $1 and session_id = $2 and seq > $3
-             order by seq limit $4) as page
+               and ($6::text[] is null or type = any($6)) order by seq limit $4) as page
 ) as sized where total - size < $5 order by seq
 """
 
 
 async def read_events(
-    database: Database, key: SessionKey, *, after: int, limit: int = 1000, max_bytes: int = 4 * _MIB
+    database: Database,
+    key: SessionKey,
+    *,
+    after: int,
+    limit: int = 1000,
+    max_bytes: int = 4 * _MIB,
+    types: Collection[str] | None = None,
 ) -> list[Event]:
     """Events with a number above `after`, in order; none only if there are none.
 
@@ -87,9 +93,11 @@ async def read_events(
         after: a number.
         limit: how many at most.
         max_bytes: of their data, beyond which none is added.
+        types: only these; None means all.
     """
+    wanted = None if types is None else list(types)
     async with database.driver(key) as connection:
-        rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes)
+        rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes, wanted)
     return [
         Event(
             key.session,

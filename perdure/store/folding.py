@@ -32,6 +32,7 @@ TEXTS: dict[str, str] = {
 
 _MEDIA = (StreamEventType.IMAGE_DELTA, StreamEventType.AUDIO_DELTA, StreamEventType.VIDEO_DELTA)
 _RESET = "message.reset"
+_READ = (*TEXTS, *_MEDIA, _RESET)
 _MOST_BYTES = 128 * 1024
 """A longer block is folded into several events, so that none is too large for a frame."""
 
@@ -55,6 +56,15 @@ update perdure.events e set data = folded.data
  where e.tenant_id = $1 and e.session_id = $2 and e.seq = folded.seq
 """
 _REMOVE = "delete from perdure.events where tenant_id = $1 and session_id = $2 and seq = any($3::bigint[])"
+_NOTHING = """
+with held as (
+  select r.tenant_id, r.session_id, r.id from perdure.runs r
+    join perdure.session_heads h on h.tenant_id = r.tenant_id and h.session_id = r.session_id and not h.deleting
+   where r.tenant_id = $1 and r.session_id = $2 and r.id = $3 for update of r skip locked)
+update perdure.runs r set folded = true from held
+ where r.tenant_id = held.tenant_id and r.session_id = held.session_id and r.id = held.id returning r.folded
+"""
+"""Of a run whose blocks came in one delta each: there is nothing to hold the session for."""
 _FOLDED = "update perdure.runs set folded = true where tenant_id = $1 and session_id = $2 and id = $3"
 
 
@@ -103,11 +113,14 @@ async def fold_run(database: Database, run: EndedRun) -> bool:
         Whether the run is folded; False if its session is busy, or gone.
     """
     folder, after = Folder(run.id), run.first_seq - 1
-    while after < run.last_seq and (page := await read_events(database, run.key, after=after)):
+    while after < run.last_seq and (page := await read_events(database, run.key, after=after, types=_READ)):
         for event in page:
             folder.add(event)
         after = page[-1].seq
     folds = folder.finish()
+    if not folds:
+        async with database.driver() as connection:
+            return await connection.fetchval(_NOTHING, run.key.tenant, run.key.session, run.id) is not None
     async with database.driver() as connection, connection.transaction():
         folded = await connection.fetchval(_LOCK, run.key.tenant, run.key.session, run.id)
         if folded is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -15,11 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.errors import InvalidInput, SessionGone, UnknownSession
 from perdure.store.accepted import Accepted, again, by_key, by_opening_key
 from perdure.store.database import Database
-from perdure.store.opening import Opening, check_history, content_of, digest_of, lock_head, write_session
+from perdure.store.opening import (
+    check_history,
+    lock_head,
+    write_drawn_session,
+    write_session,
+)
 from perdure.store.ownership import check_owner, check_task, stage_task
 from perdure.store.policies import (
-    ENQUEUE,
-    MAX_QUEUED,
     check_policy,
     check_room,
     count_before,
@@ -27,15 +28,12 @@ from perdure.store.policies import (
     queued_action,
 )
 from perdure.store.sealing import seal_in
+from perdure.store.submission import Submission
 from perdure.store.tables import inputs, payloads, session_heads, sessions
 from perdure.uap.events import run_event
 from perdure.uap.ids import derive_id, new_id, run_id
-from perdure.uap.options import RunOptions
-from perdure.uap.rewriting import Rewrite
 from perdure.uap.session_key import SessionKey, checked_session_id
-from perdure.uap.session_limits import SessionLimits
 from perdure.upp.json_value import JSONObject, JSONValue, dumps, sha256_hex
-from perdure.upp.messages import Message
 
 KEEP_BYTES = 65536
 MESSAGE = "message"
@@ -45,57 +43,6 @@ RUNS = (MESSAGE, "resume", REWRITE)
 """The kinds of inputs that are runs; the others change the thread tree."""
 CHANGED = "session.changed"
 REFUSED = "session.change_refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One input, as a client hands it in.
-
-    Attributes:
-        tenant: whose it is.
-        agent: the agent's name.
-        agent_id: the agent's id, for a session that this input opens.
-        session: the session's id; None opens a session, the same one for the same key.
-        create: open the named session if it does not exist.
-        message: the user's message.
-        key: idempotency key; the same key again is the same run.
-        options: the run's options.
-        not_before: take it no earlier.
-        title: of a session that this input opens.
-        metadata: likewise.
-        history: likewise: what was said before, oldest first.
-        limits: likewise: what its runs may use together.
-        rewrite: what the thread is to be when its turn comes; None if it goes on as it is.
-        policy: what it does while a run is active, see `perdure.store.policies`.
-        max_queue: how many inputs may wait in the session, at most.
-        trace: the span that hands it in, a W3C traceparent, if there is one.
-        stage: stage session and ordinal of the action whose task the run is. It opens its session, which takes no other
-            input until the action is settled.
-    """
-
-    tenant: str
-    agent: str
-    agent_id: str
-    message: Message
-    key: str
-    session: str | None = None
-    create: bool = False
-    options: RunOptions = RunOptions()
-    not_before: datetime | None = None
-    title: str | None = None
-    metadata: Mapping[str, JSONValue] | None = None
-    history: Sequence[Message] = ()
-    limits: SessionLimits | None = None
-    rewrite: Rewrite | None = None
-    policy: str = ENQUEUE
-    max_queue: int = MAX_QUEUED
-    trace: str | None = None
-    stage: tuple[str, int] | None = None
-
-    @property
-    def opening(self) -> Opening:
-        """The session that this input opens."""
-        return Opening(self.agent, self.agent_id, self.history, self.title, self.metadata, self.limits)
 
 
 async def submit(database: Database, submission: Submission) -> Accepted:
@@ -130,13 +77,15 @@ def check_key(key: str) -> None:
 
 
 async def _submit(connection: AsyncConnection, submission: Submission) -> Accepted:
-    body_sha256 = sha256_hex(_body(submission))
+    body_sha256 = sha256_hex(submission.body)
     if submission.session is None:
-        known = await by_opening_key(connection, submission.tenant, submission.key)
+        known = None
+        if not submission.key_is_drawn:
+            known = await by_opening_key(connection, submission.tenant, submission.key)
         if known is not None:
             return await again(connection, known, body_sha256)
         key = SessionKey(submission.tenant, new_id())
-        head = await write_session(connection, key, submission.opening)
+        head = await write_drawn_session(connection, key, submission.opening)
         return await _append(connection, key, head, submission, body_sha256)
     key = SessionKey(submission.tenant, submission.session)
     head = await lock_head(connection, key)
@@ -158,24 +107,14 @@ async def _submit(connection: AsyncConnection, submission: Submission) -> Accept
     return await _append(connection, key, head, submission, body_sha256)
 
 
-def _body(submission: Submission) -> bytes:
-    """What must be equal for two submits under one key to be the same: message content and options, not ids."""
-    body: JSONObject = {"message": content_of(submission.message), "options": submission.options.to_json()}
-    if submission.history:
-        body["history"] = digest_of(submission.history)
-    if submission.rewrite is not None:
-        thread = submission.rewrite.thread
-        body["thread"] = [None if thread is None else digest_of(thread), digest_of(submission.rewrite.before)]
-    return dumps(body)
-
-
 async def _append(
     connection: AsyncConnection, key: SessionKey, head: Row[Any], submission: Submission, body_sha256: str
 ) -> Accepted:
-    is_new = submission.session is None  # its id was drawn a moment ago: nothing is in it
-    target = await find_target(connection, key, head, submission.policy)
-    waiting = 0 if is_new else await check_room(connection, key, submission.max_queue)
-    ordinal, run = await next_place(connection, key, head, is_new=is_new)
+    target, waiting, ordinal, run = None, 0, 1, run_id(key.session, 1)
+    if submission.session is not None:  # else it was opened a moment ago, and nothing is in it
+        target = await find_target(connection, key, head, submission.policy)
+        waiting = await check_room(connection, key, submission.max_queue)
+        ordinal, run = await next_place(connection, key, head)
     row_id = derive_id(run, "message", 0, 0)  # ours, so that one message object may be sent twice
     message = dumps(submission.message.to_json())
     sha256 = sha256_hex(message)
@@ -215,13 +154,10 @@ async def _append(
     )
 
 
-async def next_place(
-    connection: AsyncConnection, key: SessionKey, head: Row[Any], *, is_new: bool = False
-) -> tuple[int, str]:
+async def next_place(connection: AsyncConnection, key: SessionKey, head: Row[Any]) -> tuple[int, str]:
     """Take the next ordinal of a session; with the id of the run that handles the input.
 
-    A session from elsewhere has had runs there, whose ids must not come again: its own derive from a salt. One that is
-    new has none.
+    A session from elsewhere has had runs there, whose ids must not come again: its own derive from a salt.
     """
     ordinal = int(head.next_ordinal)
     await connection.execute(
@@ -229,8 +165,6 @@ async def next_place(
         .where(session_heads.c.tenant_id == key.tenant, session_heads.c.session_id == key.session)
         .values(next_ordinal=ordinal + 1)
     )
-    if is_new:
-        return ordinal, run_id(key.session, ordinal)
     imported = await connection.scalar(
         select(sessions.c.imported).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from sqlalchemy import Row, select
+from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -89,6 +90,28 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     Raises:
         InvalidInput: a stage session has its id.
     """
+    session, node, head = _rows(connection, key, opening)
+    both = session.on_conflict_do_nothing().returning(sessions.c.id).add_cte(node.on_conflict_do_nothing().cte("node"))
+    if (await connection.execute(both)).first() is not None:
+        await _write_rest(connection, key, opening)
+    made = (await connection.execute(head.on_conflict_do_nothing().returning(*session_heads.c))).first()
+    found = made or await lock_head(connection, key)
+    if found is None:
+        raise InvalidInput(f"session {key.session} is a stage session; no agent can have it, leave the session out")
+    return found
+
+
+async def write_drawn_session(connection: AsyncConnection, key: SessionKey, opening: Opening) -> Row[Any]:
+    """The same of a session whose id was drawn a moment ago, so that nobody can be first; its first ordinal is taken."""
+    session, node, head = _rows(connection, key, opening)
+    rows = head.values(next_ordinal=2).returning(*session_heads.c).add_cte(session.cte("session"), node.cte("node"))
+    made = (await connection.execute(rows)).one()
+    await _write_rest(connection, key, opening)
+    return made
+
+
+def _rows(connection: AsyncConnection, key: SessionKey, opening: Opening) -> tuple[Insert, Insert, Insert]:
+    """What writes the session's row, its root node and its head row."""
     now = datetime.now(UTC)
     root = root_node_id(key.session)
     imported: JSONObject | None = {_HISTORY: digest_of(opening.history)} if opening.history else None
@@ -96,27 +119,25 @@ async def write_session(connection: AsyncConnection, key: SessionKey, opening: O
     own: dict[str, Any] = {} if imported is None else {"imported": seal.value(imported)}
     if opening.limits is not None and opening.limits.to_json():
         own["limits"] = opening.limits.to_json()
-    node = upsert(thread_nodes).values(
-        tenant_id=key.tenant, session_id=key.session, id=root, name=seal.value("main"), thread_id=root,
-        metadata=seal.value({}), created_at=now,
-    )  # fmt: skip
     session = upsert(sessions).values(
         tenant_id=key.tenant, id=key.session, agent=opening.agent, agent_id=opening.agent_id,
         status="idle", title=seal.value(opening.title), metadata=seal.value(dict(opening.metadata or {})),
         current_node=root,
         usage={"inputTokens": 0, "outputTokens": 0}, created_at=now, updated_at=now, **own,
     )  # fmt: skip
-    both = session.on_conflict_do_nothing().returning(sessions.c.id).add_cte(node.on_conflict_do_nothing().cte("node"))
-    if (await connection.execute(both)).first() is not None:
-        rows = [(derive_id(root, "history", place), message) for place, message in enumerate(opening.history)]
-        await put_messages(connection, key, root, rows)
-        await label_sealed(connection, key, opening.metadata or {})
-    head = upsert(session_heads).values(tenant_id=key.tenant, session_id=key.session, touched_at=now)
-    made = (await connection.execute(head.on_conflict_do_nothing().returning(*session_heads.c))).first()
-    found = made or await lock_head(connection, key)
-    if found is None:
-        raise InvalidInput(f"session {key.session} is a stage session; no agent can have it, leave the session out")
-    return found
+    node = upsert(thread_nodes).values(
+        tenant_id=key.tenant, session_id=key.session, id=root, name=seal.value("main"), thread_id=root,
+        metadata=seal.value({}), created_at=now,
+    )  # fmt: skip
+    return session, node, upsert(session_heads).values(tenant_id=key.tenant, session_id=key.session, touched_at=now)
+
+
+async def _write_rest(connection: AsyncConnection, key: SessionKey, opening: Opening) -> None:
+    """Write what was said before, and the labels."""
+    root = root_node_id(key.session)
+    rows = [(derive_id(root, "history", place), message) for place, message in enumerate(opening.history)]
+    await put_messages(connection, key, root, rows)
+    await label_sealed(connection, key, opening.metadata or {})
 
 
 async def check_history(connection: AsyncConnection, key: SessionKey, history: Sequence[Message]) -> None:

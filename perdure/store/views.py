@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from perdure.store.answers import Writer
 from perdure.store.database import Database
@@ -63,9 +63,9 @@ class Replacement:
 
 async def read_view(database: Database, writer: Writer) -> list[dict[str, Any]] | None:
     """The view of a run, as `perdure.activities.conversation` reads it; None if it sees the thread as it is."""
-    query = select(run_views.c["items"]).where(*_is(writer))
-    async with database.transaction(writer.key) as connection:
-        packed = await connection.scalar(query)
+    sql = "select items from perdure.run_views where tenant_id = $1 and session_id = $2 and run_id = $3"
+    async with database.driver(writer.key) as connection:
+        packed = await connection.fetchval(sql, writer.key.tenant, writer.key.session, writer.run)
     return None if packed is None else cast("list[dict[str, Any]]", loads(packed))
 
 

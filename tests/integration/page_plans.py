@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -38,10 +38,14 @@ class Watched(Database):
     @asynccontextmanager
     async def transaction(self, *given: Any, **named: Any) -> AsyncGenerator[AsyncConnection]:
         async with super().transaction(*given, **named) as connection:
-            raw = connection.sync_connection
-            event.listen(raw, "before_cursor_execute", self._note)
-            yield connection
-            event.remove(raw, "before_cursor_execute", self._note)
+            with self._noting(connection):
+                yield connection
+
+    @asynccontextmanager
+    async def reading(self, *given: Any, **named: Any) -> AsyncGenerator[AsyncConnection]:
+        async with super().reading(*given, **named) as connection:
+            with self._noting(connection):
+                yield connection
 
     @asynccontextmanager
     async def driver(self, *given: Any, **named: Any) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
@@ -50,6 +54,13 @@ class Watched(Database):
             yield connection
             await asyncio.sleep(0)  # the driver tells of a statement in the loop's next round
             connection.remove_query_logger(self._log)
+
+    @contextmanager
+    def _noting(self, connection: AsyncConnection) -> Generator[None]:
+        raw = connection.sync_connection
+        event.listen(raw, "before_cursor_execute", self._note)
+        yield
+        event.remove(raw, "before_cursor_execute", self._note)
 
     def _note(self, *given: Any) -> None:
         self.sent.append((given[2], given[3]))

@@ -18,9 +18,10 @@ from perdure.store.answers import AnswerRow, Writer, append_deltas, save_answer
 from perdure.store.beginning import Begun, begin_run
 from perdure.store.database import Database
 from perdure.store.events import Event, read_events
-from perdure.store.inputs import Submission, submit
+from perdure.store.inputs import submit
 from perdure.store.messages import StoredMessage, read_messages
 from perdure.store.runs import Ending, list_runs
+from perdure.store.submission import Submission
 from perdure.store.tables import metadata, session_heads
 from perdure.store.tool_calls import CallState, ResultRow, Saved, claim_call, save_result
 from perdure.uap.events import run_event, uap_event

@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
+from perdure.runtime.checks.servers import check_filters
 from perdure.store.database import Database
 from perdure.store.filterable_keys import set_filterable
 from perdure.store.sessions import list_sessions
@@ -96,7 +97,9 @@ async def test_half_an_answer_is_none(stack: Stack) -> None:
             response = await client.get("/api/sessions", params={"metadata": "team:web"})
             assert code_of(response, 503) == "filter_incomplete"
             assert "retry-after" in response.headers
+            assert (await check_filters(database)).found == ["team: added"]
         await filled(database)
+        assert (await check_filters(database)).found == ["team: complete"]
         assert await asked(client, "team:web") == [session]
 
 

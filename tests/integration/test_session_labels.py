@@ -17,7 +17,7 @@ from perdure.store.database import Database
 from perdure.store.deleting import delete_content, forget, mark_deleting
 from perdure.store.filterable_keys import ADDED, COMPLETE, FILLING, list_filterable, set_filterable
 from perdure.store.importing import ImportedNode, ImportedSession, store_session
-from perdure.store.inputs import Submission, submit
+from perdure.store.inputs import submit
 from perdure.store.json_text import escaped_json
 from perdure.store.keyring import new_key, parse_keys
 from perdure.store.label_filling import keep_labels
@@ -25,6 +25,7 @@ from perdure.store.rotating import reseal
 from perdure.store.session_metadata import write_metadata
 from perdure.store.session_patch import Patch, patch_session
 from perdure.store.sessions import list_sessions
+from perdure.store.submission import Submission
 from perdure.uap.ids import new_id, root_node_id
 from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import UserMessage

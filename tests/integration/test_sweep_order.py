@@ -9,7 +9,8 @@ from sqlalchemy import update
 
 from perdure.store.agents import AgentRow, register_agents
 from perdure.store.database import Database
-from perdure.store.inputs import Submission, submit
+from perdure.store.inputs import submit
+from perdure.store.submission import Submission
 from perdure.store.sweep import find_due
 from perdure.store.tables import inputs
 from perdure.upp.messages import UserMessage

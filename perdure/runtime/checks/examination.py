@@ -22,7 +22,7 @@ _PAGE = 200
 _DELETIONS = DeletionCheck()
 _OF_PAGES: tuple[PageCheck, ...] = (*ROW_CHECKS, ThreadCheck(), PayloadCheck())
 
-OF_SERVERS = ("drift", "indexes", "agents", "waits", "workers", "stuck")
+OF_SERVERS = ("drift", "indexes", "filters", "agents", "waits", "workers", "stuck")
 OF_EXECUTIONS = ("executions", "strays", "progress", "tasks")
 ORPHANS = "orphans"
 STAGE_ROWS = "stage_rows"
@@ -62,6 +62,7 @@ def _of_servers(scope: Scope, name: str, *, repair: bool) -> Callable[[], Awaita
     of_rows: dict[str, Callable[[], Awaitable[Check]]] = {
         "drift": lambda: _drift(scope),
         "indexes": lambda: servers.check_indexes(database, repair=repair),
+        "filters": lambda: servers.check_filters(database),
         "agents": lambda: servers.check_agents(database, tenant),
         "waits": lambda: servers.check_waits(database, tenant),
     }

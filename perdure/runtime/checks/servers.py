@@ -16,6 +16,7 @@ from perdure.runtime.checks.check import MOST_SHOWN, Check, Finding, Tally
 from perdure.runtime.shown import iso
 from perdure.runtime.temporal import RPC_TIMEOUT
 from perdure.store.database import Database
+from perdure.store.filterable_keys import COMPLETE, list_filterable
 from perdure.store.invalid_indexes import find_invalid, mend_index
 from perdure.store.tables import agents
 from perdure.store.waits import open_waits
@@ -80,6 +81,19 @@ async def check_indexes(database: Database, *, repair: bool) -> Check:
         remedy = f"`{index.cure}` makes it anew" if index.known else f"`{index.cure}` takes it away"
         await tally.add(Finding(what, f"{remedy}; --repair does it", mend=partial(mend_index, database, index)))
     return tally.check()
+
+
+async def check_filters(database: Database) -> Check:
+    """By which metadata lists can be filtered, and for which of it sessions are still gone through; nothing is wrong with that."""
+    keys = await list_filterable(database)
+    open_keys = [key for key, state in keys.items() if state != COMPLETE]
+    found = [f"{key}: {state}" for key, state in keys.items()]
+    if open_keys:
+        detail = f"{len(open_keys)} of {len(keys)} keys are not complete; lists by them are refused until a worker has filled them"
+        return Check("filters", True, detail, found, count=len(open_keys))
+    return Check(
+        "filters", True, f"{len(keys)} keys of metadata" if keys else "lists are filtered by no metadata", found
+    )
 
 
 async def check_waits(database: Database, tenant: str) -> Check:
