@@ -79,7 +79,7 @@ async def _run_profile(folder: Path, *, smoke: bool) -> None:
 def _plan(asked: argparse.Namespace) -> Plan:
     return Plan(
         contestants=asked.contestants, rounds=asked.rounds, runs=asked.runs, at_once=asked.at_once, alone=asked.alone,
-        tail_s=asked.tail,
+        warm=asked.warm, tail_s=asked.tail,
     )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--runs", type=int, default=40, help="of each work in each round")
     run.add_argument("--at-once", type=int, default=20, help="how many of them are in flight")
     run.add_argument("--alone", type=int, default=3, help="runs one after another, for the latency")
+    run.add_argument("--warm", type=int, default=20, help="runs at once before, which are not measured")
     run.add_argument(
         "--tail", type=float, default=11, help="seconds after the last run that count, for Temporal's timers"
     )

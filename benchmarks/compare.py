@@ -32,7 +32,7 @@ class Plan:
         runs: of one work in one round, for CPU and bytes.
         at_once: how many of them are in flight.
         alone: runs that are done one after another, for the latency.
-        warm: runs before all these that are not measured.
+        warm: runs at once before all these that are not measured: connections are open then, and plans are made.
         turns: of W5.
         tail_s: seconds after the last run that still count, until the timers of its steps that Temporal keeps have ended.
             Each step sets as many, whatever their time is; with 0 only those that are short are counted.
@@ -43,7 +43,7 @@ class Plan:
     runs: int = 40
     at_once: int = 20
     alone: int = 3
-    warm: int = 4
+    warm: int = 20
     turns: int = WORK["W5"].turns
     tail_s: float = 11
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from functools import cache
 
 CRASH_POINTS = (
     "begin_run.storing",
@@ -118,13 +119,20 @@ CRASH_POINTS = (
 _passed: Counter[str] = Counter()
 
 
+@cache
+def _wanted() -> tuple[str, int]:
+    """Which point, and how often it is passed first; the environment is asked once, for a step passes a dozen of them."""
+    name, _, times = os.environ.get("PERDURE_CRASH_AT", "").partition("#")
+    return name, int(times or 1)
+
+
 def crash_point(name: str) -> None:
     """Die here by SIGKILL if the environment says so."""
-    wanted = os.environ.get("PERDURE_CRASH_AT")
-    if not wanted or wanted.partition("#")[0] != name:
+    wanted, times = _wanted()
+    if wanted != name:
         return
     _passed[name] += 1
-    if _passed[name] != int(wanted.partition("#")[2] or 1):
+    if _passed[name] != times:
         return
     mark = os.environ.get("PERDURE_CRASH_ONCE")
     if mark is not None:

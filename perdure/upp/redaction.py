@@ -172,8 +172,8 @@ class _Matcher:
     def _beginning(self, text: str) -> int:
         """Where the longest end of the text begins that a secret, too, begins with."""
         for at in range(max(0, len(text) - len(self._forms[0]) + 1), len(text)):
-            end = text[at:]
-            if any(len(form) > len(end) and form.startswith(end) for form in self._by_first.get(text[at], ())):
+            forms = self._by_first.get(text[at])
+            if forms is not None and any(len(form) > len(text) - at and form.startswith(text[at:]) for form in forms):
                 return at
         return len(text)
 
