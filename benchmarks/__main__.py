@@ -18,16 +18,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import profile, w1_w5
+from benchmarks import w1_w5
 from benchmarks.compare import Plan
 from benchmarks.driver import DriverFailed, parse_contestant
 from benchmarks.line import explained
 from benchmarks.processes import ProcessGone
 from benchmarks.results import FOLDER, Stamp, append
+from benchmarks.samples import NoSamples
 from benchmarks.servers import running_servers
 from benchmarks.work import WORK
 
-_ALONE = ("w6", "w7", "w8", "w9", "w10")
+_ALONE = {
+    **{work: f"{work.upper()}, Perdure alone" for work in ("w6", "w7", "w8", "w9", "w10")},
+    "profile": "where the time of W1 and W4 goes, in Perdure and in the floors",
+}
 _SMOKE_SCALE = 0.01
 
 
@@ -39,20 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "run":
                 file = asyncio.run(w1_w5.run(asked.work, _plan(asked), smoke=asked.smoke, folder=asked.results))
                 w1_w5.say(f"appended to {file}")
-            case "profile":
-                asyncio.run(_run_profile(asked.results, smoke=asked.smoke))
             case "report":
                 importlib.import_module("benchmarks.report").main()
             case work:
                 asyncio.run(_run_alone(work, dict(asked.option), smoke=asked.smoke, folder=asked.results))
-    except (DriverFailed, ProcessGone) as error:
+    except (DriverFailed, ProcessGone, NoSamples) as error:
         sys.stderr.write(f"{explained(error)}\n")
         return 1
     return 0
 
 
 async def _run_alone(work: str, options: Mapping[str, Any], *, smoke: bool, folder: Path) -> None:
-    """One of W6 to W10, on servers of its own."""
+    """One of W6 to W10, or the profile, on servers of its own."""
     module, stamp = importlib.import_module(f"benchmarks.{work}"), Stamp()
     options = {"scale": _SMOKE_SCALE, **options} if smoke else options
     with TemporaryDirectory(prefix="perdure-benchmark-") as scratch:
@@ -62,17 +64,6 @@ async def _run_alone(work: str, options: Mapping[str, Any], *, smoke: bool, fold
     for row in rows:
         w1_w5.say(json.dumps(row))
     file = append(stamp.result(work, versions=versions, settings=options, rows=rows, smoke=smoke), folder)
-    w1_w5.say(f"appended to {file}")
-
-
-async def _run_profile(folder: Path, *, smoke: bool) -> None:
-    """Where the time goes, on servers of its own."""
-    stamp = Stamp()
-    with TemporaryDirectory(prefix="perdure-benchmark-") as scratch:
-        async with running_servers(Path(scratch)) as servers:
-            rows = await profile.run(servers, Path(scratch), scale=_SMOKE_SCALE if smoke else 1)
-            versions = {"servers": await servers.versions()}
-    file = append(stamp.result("profile", versions=versions, settings={}, rows=rows, smoke=smoke), folder)
     w1_w5.say(f"appended to {file}")
 
 
@@ -97,12 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--tail", type=float, default=11, help="seconds after the last run that count, for Temporal's timers"
     )
-    look = commands.add_parser("profile", help="where the time of W1 and W4 goes, in Perdure and in the floors")
-    works = [commands.add_parser(work, help=f"{work.upper()}, Perdure alone") for work in _ALONE]
-    for command in (run, look, *works):
+    for command in (run, *(commands.add_parser(name, help=text) for name, text in _ALONE.items())):
         command.add_argument("--smoke", action="store_true", help="as little as shows that it works")
         command.add_argument("--results", type=Path, default=FOLDER, help="the folder of result files")
-        if command in works:
+        if command is not run:
             command.add_argument("--option", action="append", type=_option, default=[], help="NAME=JSON")
     commands.add_parser("report", help="write docs/performance.md from the result files")
     return parser

@@ -6,9 +6,11 @@ interpreter with runs in flight, by samples; and what is called in PostgreSQL, b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ import asyncpg
 from temporalio.client import Client
 
 from benchmarks.driver import Contestant, DriverProcess, Place, parse_contestant, running
+from benchmarks.findings import scaled
 from benchmarks.histories import executions_of
 from benchmarks.limits import PERDURE
 from benchmarks.samples import sampling, shares
@@ -31,35 +34,35 @@ _FUNCTIONS = "select funcname, calls, total_time from pg_stat_user_functions whe
 _COMMITS = "select xact_commit from pg_stat_database where datname = current_database()"
 
 
-async def run(servers: BenchServers, folder: Path, *, scale: float = 1.0) -> list[dict[str, Any]]:
+async def run(servers: BenchServers, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Look at each contestant and work; a row for each figure.
 
     Args:
         servers: of all.
-        folder: for what they write.
-        scale: a share of the runs.
+        options: "scale" of the runs.
 
     Raises:
         DriverFailed: a contestant did not do its work.
-        RuntimeError: py-spy is not there or may not look.
+        NoSamples: py-spy is not there or may not look.
     """
     rows: list[dict[str, Any]] = []
-    for work in WORKS:
-        for number, contestant in enumerate(map(parse_contestant, CONTESTANTS)):
-            url = await servers.create_database(f"profile {work} {number}")
-            await _count_functions(url)
-            place = Place(servers.temporal, url, folder / f"{work}-{number}")
-            rows += await Look(contestant, work, place, scale).rows()
+    with TemporaryDirectory(prefix="perdure-profile-") as folder:
+        for work in WORKS:
+            for number, contestant in enumerate(map(parse_contestant, CONTESTANTS)):
+                url = await servers.create_database(f"profile {work} {number}")
+                await _count_functions(url)
+                place = Place(servers.temporal, url, Path(folder) / f"{work}-{number}")
+                rows += await Look(contestant, work, place, options).rows()
     return rows
 
 
 class Look:
     """One contestant at one work."""
 
-    def __init__(self, contestant: Contestant, work: str, place: Place, scale: float) -> None:
+    def __init__(self, contestant: Contestant, work: str, place: Place, options: Mapping[str, Any]) -> None:
         """Nothing is started yet."""
         self._contestant, self._work, self._place = contestant, work, place
-        self._alone, self._runs = max(1, round(_ALONE * scale)), max(2, round(_RUNS * scale))
+        self._alone, self._runs = scaled(options, _ALONE), scaled(options, _RUNS)
 
     async def rows(self) -> list[dict[str, Any]]:
         """What was seen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.limits import PERDURE, name_of
@@ -21,7 +21,7 @@ _FUNCTIONS_SHOWN = 8
 
 def profile(result: Result) -> str:
     """All three looks of a result."""
-    return "\n\n".join(part for part in (_times(result), _interpreter(result), _database(result)) if part)
+    return "\n\n".join((_times(result), _interpreter(result), _database(result)))
 
 
 def _times(result: Result) -> str:
@@ -62,10 +62,7 @@ def _values(
 ) -> dict[tuple[str, str], dict[str, float]]:
     """The figures of a look by work and contestant, then by part."""
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for row in _rows(result.rows, look):
-        found.setdefault((row["work"], row["contestant"]), {})[row["part"]] = of(row)
+    for row in result.rows:
+        if row["look"] == look:
+            found.setdefault((row["work"], row["contestant"]), {})[row["part"]] = of(row)
     return found
-
-
-def _rows(rows: Sequence[Mapping[str, Any]], look: str) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["look"] == look]

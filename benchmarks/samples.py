@@ -24,18 +24,22 @@ OTHER = "other"
 PARTS = (*(name for name, _ in _PARTS), OTHER)
 
 
+class NoSamples(Exception):
+    """Nothing could be seen of a process; the message says why."""
+
+
 @asynccontextmanager
 async def sampling(pid: int, folder: Path) -> AsyncGenerator[Path]:
     """Look at a process while the block runs; the file is whole after it: a line for each stack, and how often it was seen.
 
     Raises:
-        RuntimeError: py-spy is not there or may not look.
+        NoSamples: py-spy is not there or may not look.
     """
     file = folder / f"samples-{pid}.txt"
     program = Path(sys.executable).with_name("py-spy")
     options = ("--pid", str(pid), "--rate", str(_PER_SECOND), "--duration", "3600", "--gil", "--format", "raw")
     if not program.exists():
-        raise RuntimeError(f"{program} is not there; `make install` installs it")
+        raise NoSamples(f"{program} is not there; `make install` installs it")
     process = await asyncio.create_subprocess_exec(
         str(program), "record", *options, "--output", str(file),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
@@ -46,7 +50,7 @@ async def sampling(pid: int, folder: Path) -> AsyncGenerator[Path]:
         process.send_signal(signal.SIGINT)
     _, said = await process.communicate()
     if not file.exists():
-        raise RuntimeError(f"py-spy saw nothing: {said.decode(errors='replace').strip()}")
+        raise NoSamples(f"py-spy saw nothing: {said.decode(errors='replace').strip()}")
 
 
 def shares(lines: Iterable[str]) -> dict[str, float]:

@@ -71,7 +71,8 @@ _PAGE = """
 select seq, run_id, step, attempt, source, type, data, at, size from (
     select *, octet_length(data::text) as size, sum(octet_length(data::text)) over (order by seq) as total
       from (select * from perdure.events where tenant_id = $1 and session_id = $2 and seq > $3
-               and ($6::text[] is null or type = any($6)) order by seq limit $4) as page
+               and ($6::text[] is null or type = any($6)) and ($7::bigint is null or seq <= $7)
+             order by seq limit $4) as page
 ) as sized where total - size < $5 order by seq
 """
 
@@ -84,6 +85,7 @@ async def read_events(
     limit: int = 1000,
     max_bytes: int = 4 * _MIB,
     types: Collection[str] | None = None,
+    upto: int | None = None,
 ) -> list[Event]:
     """Events with a number above `after`, in order; none only if there are none.
 
@@ -94,10 +96,11 @@ async def read_events(
         limit: how many at most.
         max_bytes: of their data, beyond which none is added.
         types: only these; None means all.
+        upto: the last number that counts; None means that there is no last.
     """
     wanted = None if types is None else list(types)
     async with database.driver(key) as connection:
-        rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes, wanted)
+        rows = await connection.fetch(_PAGE, key.tenant, key.session, after, limit, max_bytes, wanted, upto)
     return [
         Event(
             key.session,

@@ -113,7 +113,7 @@ async def fold_run(database: Database, run: EndedRun) -> bool:
         Whether the run is folded; False if its session is busy, or gone.
     """
     folder, after = Folder(run.id), run.first_seq - 1
-    while after < run.last_seq and (page := await read_events(database, run.key, after=after, types=_READ)):
+    while page := await read_events(database, run.key, after=after, types=_READ, upto=run.last_seq):
         for event in page:
             folder.add(event)
         after = page[-1].seq

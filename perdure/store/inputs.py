@@ -13,20 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.errors import InvalidInput, SessionGone, UnknownSession
 from perdure.store.accepted import Accepted, again, by_key, by_opening_key
 from perdure.store.database import Database
-from perdure.store.opening import (
-    check_history,
-    lock_head,
-    write_drawn_session,
-    write_session,
-)
+from perdure.store.opening import check_history, lock_head, write_drawn_session, write_session
 from perdure.store.ownership import check_owner, check_task, stage_task
-from perdure.store.policies import (
-    check_policy,
-    check_room,
-    count_before,
-    find_target,
-    queued_action,
-)
+from perdure.store.policies import check_policy, check_room, count_before, find_target, queued_action
 from perdure.store.sealing import seal_in
 from perdure.store.submission import Submission
 from perdure.store.tables import inputs, payloads, session_heads, sessions
@@ -79,9 +68,8 @@ def check_key(key: str) -> None:
 async def _submit(connection: AsyncConnection, submission: Submission) -> Accepted:
     body_sha256 = sha256_hex(submission.body)
     if submission.session is None:
-        known = None
-        if not submission.key_is_drawn:
-            known = await by_opening_key(connection, submission.tenant, submission.key)
+        drawn = submission.key_is_drawn
+        known = None if drawn else await by_opening_key(connection, submission.tenant, submission.key)
         if known is not None:
             return await again(connection, known, body_sha256)
         key = SessionKey(submission.tenant, new_id())
