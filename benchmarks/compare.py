@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.driver import Contestant, DriverProcess, Place, running
 from benchmarks.measure import Measurement
 from benchmarks.processes import Roles, Sample, cores
-from benchmarks.servers import BenchServers, stored_bytes
+from benchmarks.servers import BenchServers, analyze, stored_bytes
 from benchmarks.work import WORK
 
 _LOOK_S = 0.25
@@ -119,7 +119,7 @@ class Trial:
     async def runs(self) -> Measurement:
         """Runs alone, and then many at once."""
         plan, ask = self._plan, partial(self._driver.ask, do="runs", work=self._work)
-        await ask(runs=plan.warm, at_once=plan.warm)
+        await self._warm(partial(ask, runs=plan.warm, at_once=plan.warm))
         alone = await ask(runs=plan.alone, at_once=1)
         request = partial(ask, runs=plan.runs, at_once=plan.at_once)
         return await self._measured(request, at_once=plan.at_once, alone_ms=alone["latencies_ms"])
@@ -127,8 +127,15 @@ class Trial:
     async def session(self) -> Measurement:
         """The turns of one session; they are alone by themselves."""
         ask = partial(self._driver.ask, do="turns", work=self._work)
-        await ask(turns=self._plan.warm)
+        await self._warm(partial(ask, turns=self._plan.warm))
         return await self._measured(partial(ask, turns=self._plan.turns), at_once=1)
+
+    async def _warm(self, request: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        """Have the driver do what is not measured. A new database is analyzed, as a server would do within minutes."""
+        if self._round == 0:
+            await request()
+            await analyze(self._place.database_url)
+        await request()
 
     async def _measured(
         self, request: Callable[[], Awaitable[dict[str, Any]]], *, at_once: int, alone_ms: Sequence[float] | None = None

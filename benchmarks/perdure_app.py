@@ -25,7 +25,7 @@ _options = line.given().options
 
 def _model(request: LLMRequest) -> Answer:
     messages = request.messages
-    asked = max(place for place, message in enumerate(messages) if message.type == "user")
+    asked = next(place for place in reversed(range(len(messages))) if messages[place].type == "user")
     name, turn = read_prompt(messages[asked].text)
     given = sum(message.type == "assistant" for message in messages[asked:])
     last = messages[-1]

@@ -72,6 +72,15 @@ async def stored_bytes(url: str) -> int:
         await connection.close()
 
 
+async def analyze(url: str) -> None:
+    """Have the server learn what is in a database, so that its plans are those of one that is in use."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("analyze")
+    finally:
+        await connection.close()
+
+
 @asynccontextmanager
 async def running_servers(folder: Path) -> AsyncGenerator[BenchServers, None]:
     """Both servers, with their data in `folder`; one that dies is not started again, so that it is noticed."""

@@ -53,10 +53,10 @@ class AgentStages:
             )
 
         stored = await keep_trying(
-            lambda: services.cache.read(writer.key, call.node, end=call.position, epoch=call.epoch),
+            lambda: services.cache.read(writer.key, call.node, first=call.start, end=call.position, epoch=call.epoch),
             deadline=STORE_PATIENCE,
         )
-        own = [item.message for item in stored if item.position >= call.start]
+        own = [item.message for item in stored]
         return await self._walk(agent, writer).open(call.ask.stages, own, before, own_names(agent, options))
 
     async def tools(self, writer: Writer, agent: Agent, place: StagePlace | None) -> Sequence[Tool]:

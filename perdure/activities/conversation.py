@@ -40,8 +40,8 @@ async def read_conversation(
     if call.ask is not None and call.ask.view is not None:
         return await resolve(services, writer, call.ask.view, before)
     end = call.position - bool(call.ask and call.ask.prompt)
-    stored = await services.cache.read(writer.key, call.node, end=end, epoch=call.epoch)
-    return [*before, *(item.message for item in stored if item.position >= call.start)]
+    stored = await services.cache.read(writer.key, call.node, first=call.start, end=end, epoch=call.epoch)
+    return before + [item.message for item in stored]
 
 
 async def messages_before(services: Services, writer: Writer, place: Place, options: RunOptions) -> list[Message]:

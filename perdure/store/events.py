@@ -71,7 +71,7 @@ _PAGE = """
 select seq, run_id, step, attempt, source, type, data, at, size from (
     select *, octet_length(data::text) as size, sum(octet_length(data::text)) over (order by seq) as total
       from (select * from perdure.events where tenant_id = $1 and session_id = $2 and seq > $3
-               and ($6::text[] is null or type = any($6)) and ($7::bigint is null or seq <= $7)
+               and ($6::text[] is null or type = any($6)) and seq <= coalesce($7, 9223372036854775807)
              order by seq limit $4) as page
 ) as sized where total - size < $5 order by seq
 """

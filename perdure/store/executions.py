@@ -27,23 +27,30 @@ async def executions_by_message(
     database: Database, key: SessionKey, run: str, messages: Sequence[StoredMessage]
 ) -> dict[str, list[ToolExecution]]:
     """The same by the row id of the message that asked: a vendor's call id may come again in a later one."""
+    asked = {
+        item.id: item.message.tool_calls
+        for item in messages
+        if isinstance(item.message, AssistantMessage) and item.message.tool_calls
+    }
+    if not asked:
+        return {}
     sql = (
         "select message_id, index, is_error, result_sha256, duration_ms, approved, used_sha256 from perdure.tool_calls "
-        "where tenant_id = $1 and session_id = $2 and run_id = $3 and state = 'done' and duration_ms is not null"
+        "where tenant_id = $1 and session_id = $2 and message_id = any($3::text[]) and run_id = $4 "
+        "and state = 'done' and duration_ms is not null"
     )
     async with database.driver(key) as connection:
-        rows = await connection.fetch(sql, key.tenant, key.session, run)
+        rows = await connection.fetch(sql, key.tenant, key.session, list(asked), run)
     results = await read_payloads(database, key, [row[name] for row in rows for name in _BODIES if row[name]])
     known = {(row["message_id"], row["index"]): row for row in rows}
     found: dict[str, list[ToolExecution]] = {}
-    for item in messages:
-        calls = item.message.tool_calls if isinstance(item.message, AssistantMessage) else None
-        for index, call in enumerate(calls or []):
-            row = known.get((item.id, index))
+    for message, calls in asked.items():
+        for index, call in enumerate(calls):
+            row = known.get((message, index))
             if row is not None:
                 result = loads(results[row["result_sha256"]])
                 used = loads(results[row["used_sha256"]]) if row["used_sha256"] else call.arguments
-                found.setdefault(item.id, []).append(
+                found.setdefault(message, []).append(
                     ToolExecution(
                         call.tool_name, call.tool_call_id, used, result, row["is_error"], row["duration_ms"],
                         row["approved"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeAlias
 
 from perdure.store.answers import AnswerRow, Writer
@@ -18,6 +20,7 @@ _Name: TypeAlias = tuple[SessionKey, str, int]
 """Session, node and epoch."""
 
 _MOST_OPEN = 256
+_POSITION = attrgetter("position")
 
 
 @dataclass(slots=True)
@@ -85,8 +88,8 @@ class MessageCache:
         self._entries: OrderedDict[_Name, _Entry] = OrderedDict()
         self._open: OrderedDict[tuple[SessionKey, str], _OpenCalls] = OrderedDict()
 
-    async def read(self, key: SessionKey, node: str, *, end: int, epoch: int) -> list[StoredMessage]:
-        """Messages of a node before position `end`, oldest first."""
+    async def read(self, key: SessionKey, node: str, *, end: int, epoch: int, first: int = 0) -> list[StoredMessage]:
+        """Messages of a node from position `first` up to, not including, `end`, oldest first."""
         name = (key, node, epoch)
         entry = self._entries.pop(name, None) or _Entry([], 0, 0)
         self._size -= entry.size_bytes
@@ -96,9 +99,8 @@ class MessageCache:
             entry.upto = end
             entry.size_bytes += sum(item.size_bytes for item in fresh)
         self._keep(name, entry)
-        if entry.upto <= end:
-            return list(entry.messages)
-        return [item for item in entry.messages if item.position < end]
+        messages = entry.messages
+        return messages[bisect_left(messages, first, key=_POSITION) : bisect_left(messages, end, key=_POSITION)]
 
     def add_answer(self, writer: Writer, row: AnswerRow, epoch: int) -> None:
         """Note an answer that this process has stored. What stands beside the thread, or has a prompt, is left to `read`."""

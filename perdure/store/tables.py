@@ -120,6 +120,8 @@ messages = Table(
     PrimaryKeyConstraint("tenant_id", "session_id", "id"),
     UniqueConstraint("tenant_id", "session_id", "node_id", "position"),
 )  # fmt: skip
+Index("messages_hidden", messages.c.tenant_id, messages.c.session_id, messages.c.run_id,
+      postgresql_where=text("scaffold"))  # fmt: skip
 
 runs = Table(
     "runs", metadata,

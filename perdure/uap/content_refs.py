@@ -39,6 +39,7 @@ UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 PDF = "application/pdf"
 PLAIN_TEXT = "text/plain"
 _ID = re.compile(UUID)
+_REFERRING = (ImageBlock, DocumentBlock)
 _WIRE = "uamp"
 
 
@@ -64,15 +65,20 @@ def is_content_id(text: str) -> bool:
 
 def reference_of(block: ContentBlock) -> str | None:
     """The id of the content that a block refers to; None for a block that refers to none of ours."""
-    if isinstance(block, ImageBlock | DocumentBlock) and isinstance(block.source, UrlSource):
+    if isinstance(block, _REFERRING) and isinstance(block.source, UrlSource):
         return content_of(block.source.url)
     return None
 
 
 def references(messages: Iterable[Message]) -> list[str]:
     """The ids of the content that messages refer to, each once, in order."""
-    speaking = (message for message in messages if not isinstance(message, ToolResultMessage))  # results are JSON
-    found = (reference_of(block) for message in speaking for block in message.blocks())
+    found = (
+        reference_of(block)
+        for message in messages
+        if not isinstance(message, ToolResultMessage)  # results are JSON
+        for block in message.blocks()
+        if isinstance(block, _REFERRING)
+    )
     return list(dict.fromkeys(ident for ident in found if ident is not None))
 
 
@@ -144,7 +150,7 @@ def _changed(message: M, change: Callable[[ContentBlock], ContentBlock]) -> M:
 
 def _plain(block: ContentBlock) -> ContentBlock:
     ident = reference_of(block)
-    if ident is None or not isinstance(block, ImageBlock | DocumentBlock):
+    if ident is None or not isinstance(block, _REFERRING):
         return block
     return replace(block, source=UrlSource(content_path(ident)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from perdure.uap.agent import Agent
 from perdure.uap.agent_checks import check_names
@@ -46,7 +47,7 @@ def build_request(
     if ask.stages:
         messages = as_told(messages, own_names(agent, options))
     return LLMRequest(
-        messages=_said([*(item for item in messages if scaffold_of(item) != PROMPT), *_told(messages, ask)]),
+        messages=_said([*[item for item in messages if scaffold_of(item) != PROMPT], *_told(messages, ask)]),
         system=system or None,
         params=params,
         tools=tools,
@@ -83,9 +84,14 @@ def _tool_choice(
     """The run's choice, unless this call may use no tool. What is forced was done with the first results."""
     if not ask.tools:
         return "none" if tools else None
-    last = max((place for place, item in enumerate(messages) if _is_input(item)), default=-1)
-    done = ask.prompt and any(isinstance(item, ToolResultMessage) for item in messages[last + 1 :])
-    return "auto" if done and options.tool_choice not in (None, "none") else options.tool_choice
+    forced = options.tool_choice not in (None, "none")
+    return "auto" if forced and ask.prompt and _has_results(messages) else options.tool_choice
+
+
+def _has_results(messages: Sequence[Message]) -> bool:
+    """Whether there are results since the last input."""
+    since = takewhile(lambda message: not _is_input(message), reversed(messages))
+    return any(isinstance(message, ToolResultMessage) for message in since)
 
 
 def _is_input(message: Message) -> bool:

@@ -20,7 +20,7 @@ PLAN = "plan"
 
 def scaffold_of(message: Message) -> str:
     """What a message is to its strategy: "prompt", "reason" or "plan"; empty if it is part of the conversation."""
-    return str((message.metadata or {}).get(NAMESPACE, {}).get("scaffold", ""))
+    return str(message.metadata.get(NAMESPACE, {}).get("scaffold", "")) if message.metadata else ""
 
 
 def prompt_message(prompt: str, *, id: str | None = None, timestamp: datetime | None = None) -> UserMessage:

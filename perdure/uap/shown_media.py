@@ -17,7 +17,8 @@ from perdure.upp.tool_media import SHOWN_TO_MODEL, ToolMedia
 
 def media_to_show(messages: Iterable[Message]) -> list[str]:
     """The ids of what tools returned for the model to see, each once."""
-    return list(dict.fromkeys(item.content_id or "" for message in messages for item in _shown(message)))
+    results = (message for message in messages if isinstance(message, ToolResultMessage))
+    return list(dict.fromkeys(item.content_id or "" for message in results for item in _shown(message)))
 
 
 def with_shown_media(
@@ -33,17 +34,20 @@ def with_shown_media(
     told: list[Message] = []
     for message in messages:
         told.append(message)
-        shown = _shown(message)
+        shown = _shown(message) if isinstance(message, ToolResultMessage) else []
         if shown:
             blocks = [block for item in shown for block in _blocks(item, media, capabilities)]
             told.append(UserMessage(blocks, id=derive_id(message.id, "media"), timestamp=message.timestamp))
     return told
 
 
-def _shown(message: Message) -> list[ToolMedia]:
-    results = message.results if isinstance(message, ToolResultMessage) else []
-    values = [result.result for result in results if isinstance(result.result, dict)]
-    return [item for value in values if value.get(SHOWN_TO_MODEL) is True for item in returned_media(value)]
+def _shown(message: ToolResultMessage) -> list[ToolMedia]:
+    return [
+        item
+        for result in message.results
+        if isinstance(result.result, dict) and result.result.get(SHOWN_TO_MODEL) is True
+        for item in returned_media(result.result)
+    ]
 
 
 def _blocks(item: ToolMedia, media: Mapping[str, ToolMedia], capabilities: LLMCapabilities) -> list[UserContent]:

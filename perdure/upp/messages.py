@@ -7,7 +7,6 @@ to a vendor's wire is the providers' part. Source: UPP-1.2, messages.
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,9 +42,12 @@ class MessageRole(StrEnum):
     TOOL_RESULT = "tool_result"
 
 
-@dataclass(frozen=True, slots=True)
-class Message(ABC):
-    """What all messages have.
+@dataclass(frozen=True, slots=True, init=False)
+class Message:
+    """What all messages have. Every message is a user's, an assistant's or a tool result message.
+
+    This is no `abc.ABC`, which would make each `isinstance` that says no five times as slow: whole conversations are
+    looked through before each model call.
 
     Attributes:
         id: the vendor's id where there is one, else a UUIDv4.
@@ -58,13 +60,16 @@ class Message(ABC):
     timestamp: datetime
     metadata: dict[str, JSONObject] | None
 
-    @abstractmethod
+    def __init__(self) -> None:
+        raise TypeError("a message is a UserMessage, an AssistantMessage or a ToolResultMessage")
+
     def blocks(self) -> Sequence[ContentBlock]:
         """Returns the content as blocks; a tool result message has one text block per result."""
+        raise NotImplementedError
 
-    @abstractmethod
     def to_json(self) -> JSONObject:
         """Returns UPP's MessageJSON: `toolCalls` only if there is such a list, `content` empty for tool results."""
+        raise NotImplementedError
 
     @property
     def text(self) -> str:

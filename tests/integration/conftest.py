@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from sqlalchemy import make_url
 
 from perdure.runtime.addresses import find_keyring
 from perdure.store.database import Database
@@ -50,6 +51,19 @@ async def database(stack: Stack) -> AsyncGenerator[Database]:
     opened = Database(stack.addresses.database_url, pool_size=CONNECTIONS, keyring=find_keyring())
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def empty(stack: Stack) -> AsyncGenerator[str]:
+    """The URL of a database with nothing in it, dropped after the test."""
+    name = f"migrations_{uuid.uuid4().hex}"
+    server = Database(stack.addresses.database_url)
+    async with server.driver() as connection:
+        await connection.execute(f"create database {name}")
+    yield make_url(stack.addresses.database_url).set(database=name).render_as_string(hide_password=False)
+    async with server.driver() as connection:
+        await connection.execute(f"drop database {name} with (force)")
+    await server.close()
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ async def test_what_a_process_wrote_itself_is_not_read_again(story: Story, calls
         await connection.execute("delete from perdure.messages where session_id = $1", story.key.session)
     assert await kept.cache.read(story.key, kept.node, end=6, epoch=EPOCH) == stored
     assert len(stored) == 6
+    assert await kept.cache.read(story.key, kept.node, first=2, end=5, epoch=EPOCH) == stored[2:5]
 
 
 async def test_what_another_process_wrote_is_read(story: Story) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -18,14 +17,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, make_url, text
+from sqlalchemy import Connection, inspect, text
 
 from perdure.errors import SchemaOutdated, ServerUnavailable
 from perdure.migrations.migrate import migrate
 from perdure.migrations.schema import HEAD_REVISION, check_schema
 from perdure.store.database import Database
 from perdure.store.tables import SCHEMA, metadata
-from tests.integration.stack import Stack
 
 SQL = Path(str(files("perdure.migrations.sql")))
 STORE = Path(str(files("perdure.store")))
@@ -35,19 +33,6 @@ union all
 select 'function', oid::bigint, proname::text from pg_proc where pronamespace = 'perdure'::regnamespace
 order by 1, 2
 """
-
-
-@pytest.fixture
-async def empty(stack: Stack) -> AsyncGenerator[str]:
-    """The URL of a database with nothing in it, dropped after the test."""
-    name = f"migrations_{uuid.uuid4().hex}"
-    server = Database(stack.addresses.database_url)
-    async with server.driver() as connection:
-        await connection.execute(f"create database {name}")
-    yield make_url(stack.addresses.database_url).set(database=name).render_as_string(hide_password=False)
-    async with server.driver() as connection:
-        await connection.execute(f"drop database {name} with (force)")
-    await server.close()
 
 
 @asynccontextmanager
