@@ -61,7 +61,12 @@ class CallTool:
             crash_point("call_tool.reporting")
             return result
 
-    async def _call(self, writer: Writer, call: CallToolInput) -> CallToolResult:
+    async def ahead(self, writer: Writer, call: CallToolInput) -> CallToolResult:
+        """Run a call within the activity that bought its answer. Whoever takes over calls it as a local activity."""
+        async with keeping_queries(self._services, call.tenant, call.session):
+            return await self._call(writer, call, ahead=True)
+
+    async def _call(self, writer: Writer, call: CallToolInput, *, ahead: bool = False) -> CallToolResult:
         if not self._services.app.serves(call.agent):
             return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
@@ -70,9 +75,11 @@ class CallTool:
             return await self._children.take(writer, call, tool_call, stage)
         agent = self._services.app.agent(call.agent)
         tool = _as_frozen(agent.tool(tool_call.tool_name) if stage is None else stage.tool, call)
-        claim = call.effect in _claimed() and (tool is None or tool.approval is None)
+        here = activity.info().is_local
+        claim = call.effect in _claimed(here or ahead) and (tool is None or tool.approval is None)
         approved: Approved | None = None
-        if activity.info().attempt > 1 or call.adopted or claim or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
+        again = activity.info().attempt > 1 or call.adopted or (here and not ahead)
+        if again or claim or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
             known = await self._results.look_up(writer, call, claim=claim)
             answered = (
                 await self._remotes.answer(writer, call, tool_call, known, agent) if call.effect == REMOTE else None
@@ -174,11 +181,9 @@ class CallTool:
         return found
 
 
-def _claimed() -> tuple[ToolEffect, ...]:
-    """The effects whose calls are marked before they run. A local activity counts no attempts of other processes."""
-    if activity.info().is_local:
-        return (ToolEffect.ONCE, ToolEffect.AT_MOST_ONCE)
-    return (ToolEffect.ONCE,)
+def _claimed(short: bool) -> tuple[ToolEffect, ...]:
+    """The effects whose calls are marked before they run. Of a short call nobody counts the attempts of other processes."""
+    return (ToolEffect.ONCE, ToolEffect.AT_MOST_ONCE) if short else (ToolEffect.ONCE,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from temporalio import activity
 
 from perdure.activities import contracts
 from perdure.activities.agent_stages import AgentStages
+from perdure.activities.ahead import with_results
 from perdure.activities.answer_row import (
     answer_row,
     argument_hashes,
@@ -20,6 +21,7 @@ from perdure.activities.answer_row import (
     starting_events,
 )
 from perdure.activities.ask import ask
+from perdure.activities.call_tool import CallTool
 from perdure.activities.contracts import GenerateInput, GenerateResult
 from perdure.activities.conversation import read_conversation
 from perdure.activities.deltas import DeltaLog
@@ -48,9 +50,10 @@ from perdure.upp.usage import empty_usage
 class Generate:
     """The model calls of one worker."""
 
-    def __init__(self, services: Services) -> None:
-        """Call the models of the agents in `services`."""
+    def __init__(self, services: Services, tools: CallTool) -> None:
+        """Call the models of the agents in `services`, and short tools by `tools`."""
         self._services = services
+        self._tools = tools
         self._stages = AgentStages(services)
 
     @activity.defn(name=contracts.GENERATE)
@@ -87,9 +90,10 @@ class Generate:
             held=held or (call.ask is not None and call.ask.quiet),
         )
         try:
-            return await self._buy(agent, writer, call, deltas, stage)
+            result = await self._buy(agent, writer, call, deltas, stage)
         finally:
             deltas.stop()
+        return result if again else await with_results(self._services, self._tools, writer, call, result)
 
     async def _buy(
         self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog, stage: StagePlace | None

@@ -30,6 +30,8 @@ class Ask:
         structure: a JSON Schema that the answer must fit, in place of the agent's.
         stages: of an agent that walks a workflow: sha256 of the definition. The model has the tools of the stage where the
             run is besides the agent's own, and its calls of them go to that stage.
+        acts: all tools that the answer calls are called next, whatever it says. A host may then call short ones before it
+            comes back with the answer.
     """
 
     scaffold: str = ""
@@ -38,6 +40,7 @@ class Ask:
     tools: bool = True
     structure: JSONObject | None = None
     stages: str = ""
+    acts: bool = False
 
 
 PLAIN = Ask()

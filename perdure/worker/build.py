@@ -151,11 +151,11 @@ def build_worker(client: Client, services: Services, options: WorkerOptions) -> 
 
 def _activities(services: Services) -> dict[str, Callable[..., Any]]:
     """The activities by the names under which workflows ask for them."""
-    tasks = RunTask(services)
+    tasks, tools = RunTask(services), CallTool(services)
     served: dict[str, Callable[..., Any]] = {
         contracts.BEGIN_RUN: BeginRun(services).begin_run,
-        contracts.GENERATE: Generate(services).generate,
-        contracts.CALL_TOOL: CallTool(services).call_tool,
+        contracts.GENERATE: Generate(services, tools).generate,
+        contracts.CALL_TOOL: tools.call_tool,
         contracts.CALL_USER: CallUser(services).call_user,
         contracts.AROUND: Around(services).around,
         contracts.READ_HISTORY: ReadHistory(services).read_history,

@@ -57,11 +57,16 @@ def start_generate(call: GenerateInput, spec: AgentSpec) -> workflow.ActivityHan
     """Schedule a model call; a dead worker is noticed by its missing heartbeat, not by the timeout.
 
     Args:
-        call: the call.
+        call: the call. It takes the longer, the longer the tools may that are called with it.
         spec: of the agent. Its model may be short: then whoever takes over from a dead worker looks first what is stored.
     """
     start = start_here if spec.model is not None and spec.model.short else start_activity
-    return start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=spec.limits.model_timeout_s) + MARGIN)
+    seconds = spec.limits.model_timeout_s + max((_longest(spec.tool(name)) for name in call.ahead), default=0.0)
+    return start(contracts.GENERATE, call, GenerateResult, timedelta(seconds=seconds) + MARGIN)
+
+
+def _longest(tool: ToolSpec | None) -> float:
+    return 0.0 if tool is None or tool.timeout_s is None else tool.timeout_s * tool.attempts + tool.waits_s
 
 
 def start_call_tool(call: CallToolInput, spec: ToolSpec | None) -> workflow.ActivityHandle[CallToolResult]:

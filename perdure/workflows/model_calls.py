@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 from temporalio import workflow
 
-from perdure.activities.contracts import AskInput, GenerateInput, GenerateResult
+from perdure.activities.contracts import AskInput, GenerateInput, GenerateResult, ToolAhead
 from perdure.uap.checkpoint import MessageMark
 from perdure.uap.hooks import Hook
 from perdure.uap.ids import prompt_id
 from perdure.uap.scaffold import REASON, prompt_message
+from perdure.uap.stage_place import is_own
 from perdure.uap.strategy import PLAIN, Ask
 from perdure.upp.json_value import JSONValue
 from perdure.upp.messages import AssistantMessage, message_from_json
@@ -64,6 +66,7 @@ class ModelCalls:
             adopted=step.number == run.adopted_step,
             pending=run.outbox.take(),
             ask=told,
+            ahead=_ahead(run, ask),
         )
         handle = calls.start_generate(call, run.frame.spec)
         result = await run.finish(handle, call.pending, {"kind": "model", "step": step.number})
@@ -102,12 +105,24 @@ class ModelCalls:
             step.args = list(result.args)
             step.stored = result.stored
             step.stage = result.stage
+            step.ahead = list(result.called)
+            run.started += [step.call_place(index) for index in range(len(step.ahead))]
         run.parking.check_cancelled()
         return answer
 
 
+def _ahead(run: RunInHand, ask: Ask) -> dict[str, ToolAhead]:
+    """The tools whose calls are carried out with the answer: short ones, if nothing is to happen in between."""
+    spec = run.frame.spec
+    if not ask.acts or Hook.ACT.value in spec.hooks or "action" in spec.listens:
+        return {}
+    usual = spec.limits.tool_timeout_s
+    short = (tool for tool in spec.tools if tool.short and not tool.sequential and is_own(tool.name))
+    return {tool.name: ToolAhead(tool.effect, tool.timeout_s or usual) for tool in short}
+
+
 def _ask_input(ask: Ask, message: str) -> AskInput | None:
-    if ask == PLAIN:
+    if replace(ask, acts=False) == PLAIN:
         return None
     return AskInput(
         scaffold=ask.scaffold,

@@ -35,6 +35,7 @@ class Step:
         results: of its tool-result message.
         scaffold: id of the last answer of the strategy's own.
         stage: where the stage session was when the answer in hand was asked for.
+        ahead: results of its tool calls that came with it; None of those that have been used, or have none.
     """
 
     number: int
@@ -49,6 +50,7 @@ class Step:
     results: str = ""
     scaffold: str = ""
     stage: StagePlace | None = None
+    ahead: list[CallToolResult | None] = field(default_factory=list["CallToolResult | None"])
 
     def next_answer(self, run: str) -> str:
         """Go on to the next answer, and return its id."""
@@ -62,6 +64,13 @@ class Step:
         self.scaffold = scaffold_id(run, self.number, self.scaffolds)
         self.scaffolds += 1
         return self.scaffold
+
+    def take_ahead(self, index: int) -> CallToolResult | None:
+        """The result of a tool call that came with the answer, once; None if the call is to be made."""
+        if index >= len(self.ahead):
+            return None
+        result, self.ahead[index] = self.ahead[index], None
+        return result
 
     def call_place(self, index: int) -> int:
         """A tool call's place among all of the step."""

@@ -178,10 +178,15 @@ class ToolCalls:
         return spec.effect if spec else "none"
 
     async def _run_call(self, request: CallToolInput, spec: ToolSpec | None) -> CallToolResult:
-        await self._run.parking.hold()
-        self._run.started.append(self._run.step.call_place(request.index))
-        result = await self._ask(request, spec)
-        self._run.parking.check_cancelled()
+        run, place = self._run, self._run.step.call_place(request.index)
+        await run.parking.hold()
+        if place not in run.started:
+            run.started.append(place)
+        ahead = run.step.take_ahead(request.index)
+        if ahead is not None:
+            run.check_kind(ahead.kind)
+        result = ahead or await self._ask(request, spec)
+        run.parking.check_cancelled()
         return result
 
     async def _ask(self, request: CallToolInput, spec: ToolSpec | None) -> CallToolResult:

@@ -43,16 +43,17 @@ async def test_short_calls_are_no_regular_activities(stack: Stack, short_worker:
         assert len(stack.entries(given["name"], "tool")) == 6
 
 
+@pytest.mark.parametrize("agent", ["worker", "halfway"])
 @pytest.mark.parametrize("kind", ["model", "tool"])
-async def test_a_short_call_is_cancelled(stack: Stack, short_worker: WorkerProcess, kind: str) -> None:
+async def test_a_short_call_is_cancelled(stack: Stack, short_worker: WorkerProcess, kind: str, agent: str) -> None:
     """A cancel reaches it although the run waits for it; what came of it is stored."""
     values = spec(steps=1, tool="none", **{"latency" if kind == "model" else "seconds": HELD})
     async with stack.connect() as sessions:
-        handle = await submit(sessions, values)
+        handle = await sessions.submit(agent, json.dumps(values))
         await stack.until_entries(values["name"], kind)
         await sessions.cancel(handle.session)
         assert await finish(sessions, handle) == "cancelled"
-        later = await submit(sessions, spec(steps=1, tool="none"), session=handle.session)
+        later = await sessions.submit(agent, json.dumps(spec(steps=1, tool="none")), session=handle.session)
         assert await finish(sessions, later) == "completed"
     await check_session(stack, handle.session, values["name"])
 

@@ -5,7 +5,7 @@ costs little history. A field may be added with a default; none is removed or re
 """
 
 from perdure.activities.contracts.ends import EndRunInput, EndRunResult, RecordInput, RecordResult
-from perdure.activities.contracts.model_calls import AskInput, GenerateInput, GenerateResult
+from perdure.activities.contracts.model_calls import AskInput, GenerateInput, GenerateResult, ToolAhead
 from perdure.activities.contracts.names import (
     ACTIVITIES,
     ANSWER,
@@ -155,4 +155,5 @@ __all__ = [
     "TakeActionResult",
     "TakeSteersInput",
     "TakeSteersResult",
+    "ToolAhead",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perdure.activities.contracts.tool_calls import CallToolResult
 from perdure.uap.stage_place import StagePlace
 
 
@@ -30,10 +31,19 @@ class AskInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolAhead:
+    """A short tool whose calls may be carried out with the answer that asks for them, as the run froze it."""
+
+    effect: str = "at_most_once"
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class GenerateInput:
     """One model call. The conversation is read by position; nothing of it is in here.
 
-    `position` is where the answer goes; its prompt, if there is one, goes directly before it.
+    `position` is where the answer goes; its prompt, if there is one, goes directly before it. `ahead`: the tools, by name,
+    whose calls are carried out at once if the answer asks for no other.
     """
 
     tenant: str
@@ -50,6 +60,7 @@ class GenerateInput:
     adopted: bool = False
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ask: AskInput | None = None
+    ahead: dict[str, ToolAhead] = field(default_factory=dict[str, ToolAhead])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ class GenerateResult:
         prompt_sha256: of the prompt's stored body, if there is one.
         data: what a structured answer holds.
         stage: where the stage session of an agent that walks a workflow was when it was asked.
+        called: the results of its tool calls, in order, if they were carried out at once; None of one that came to nothing.
     """
 
     kind: str = "answer"
@@ -79,3 +91,4 @@ class GenerateResult:
     prompt_sha256: str = ""
     data: Any = None
     stage: StagePlace | None = None
+    called: list[CallToolResult | None] = field(default_factory=list["CallToolResult | None"])

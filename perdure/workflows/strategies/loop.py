@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.uap.strategy import StrategyContext
+from perdure.uap.strategy import Ask, StrategyContext
 from perdure.uap.whole_number import check_whole_number
 from perdure.upp.errors import ErrorCode, Modality, UPPError
 from perdure.upp.turn import Turn
@@ -39,7 +39,7 @@ class Loop:
             if 0 < self.max_iterations < state.step:
                 raise too_many_rounds(self.max_iterations)
             step = await effects.start_step()
-            answer = await effects.generate()
+            answer = await effects.generate(Ask(acts=step <= self.max_iterations))
             if answer.has_tool_calls and step <= self.max_iterations:
                 await effects.call_tools(answer)
             ended = await effects.end_step(last=not answer.has_tool_calls or self.max_iterations == 0)

@@ -55,7 +55,7 @@ class React:
             step = await effects.start_step()
             observe = self.observation_format if step > 1 else ""  # a step that another one follows had tools
             await effects.generate(Ask(scaffold=REASON, prompt=self.reasoning_prompt, observe=observe, tools=False))
-            answer = await effects.generate(Ask(prompt=ACT_PROMPT))
+            answer = await effects.generate(Ask(prompt=ACT_PROMPT, acts=True))
             if answer.has_tool_calls:
                 await effects.call_tools(answer, hooks=True)
             ended = await effects.end_step(last=not answer.has_tool_calls or step >= self.max_steps)
