@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.activities.contracts import CallToolInput, GenerateInput
-from perdure.activities.conversation import Place, submitted_before
+from perdure.activities.conversation import submitted_before
 from perdure.activities.lifeline import STORE_PATIENCE
-from perdure.activities.services import Services
+from perdure.activities.services import Place, Services
 from perdure.activities.stage_bodies import StoredBodies
 from perdure.activities.stage_http import run_http
 from perdure.errors import SessionGone

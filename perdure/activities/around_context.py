@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any, cast
 
 from perdure.activities.contracts import AroundInput, Progress
-from perdure.activities.conversation import Place, messages_before, submitted_before
-from perdure.activities.services import Services
+from perdure.activities.conversation import messages_before, submitted_before
+from perdure.activities.services import Place, Services
 from perdure.errors import DamagedSession, RunError, StrategyError
 from perdure.store.answers import Writer
 from perdure.store.messages import read_messages

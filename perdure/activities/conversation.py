@@ -7,41 +7,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.activities.contracts import GenerateInput
-from perdure.activities.services import Services
+from perdure.activities.services import Before, Place, Services
 from perdure.errors import DamagedSession
 from perdure.store.answers import Writer
 from perdure.store.messages import read_message
 from perdure.uap.open_calls import sendable_history
 from perdure.uap.options import RunOptions
+from perdure.uap.request import is_settled
 from perdure.upp.messages import Message, UserMessage, message_from_json
 
 _INPUT = UserMessage("")  # stands for the run's own, which answers no tool call
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a run stands: its node, the position of its first message, and the session's epoch."""
+class Conversation:
+    """What a model call is about, oldest first, without its prompt.
 
-    node: str
-    start: int
-    epoch: int
+    Attributes:
+        before: messages before its run that `is_settled`; however many they are, no call looks through them again.
+        rest: all others.
+    """
+
+    before: list[Message]
+    rest: list[Message]
 
 
 async def read_conversation(
     services: Services, writer: Writer, call: GenerateInput, options: RunOptions
-) -> list[Message]:
-    """The conversation that a model call is about, oldest first, without its prompt.
+) -> Conversation:
+    """The conversation that a model call is about.
 
     Raises:
         DamagedSession: a message is missing or does not have its hash.
     """
     place = Place(call.node, call.start, call.epoch)
-    before = await messages_before(services, writer, place, options)
+    before = await _known_before(services, writer, place, options)
     if call.ask is not None and call.ask.view is not None:
-        return await resolve(services, writer, call.ask.view, before)
+        return Conversation([], await resolve(services, writer, call.ask.view, before.messages))
     end = call.position - bool(call.ask and call.ask.prompt)
     stored = await services.cache.read(writer.key, call.node, first=call.start, end=end, epoch=call.epoch)
-    return before + [item.message for item in stored]
+    own = [item.message for item in stored]
+    return Conversation(before.messages, own) if before.settled else Conversation([], before.messages + own)
+
+
+async def _known_before(services: Services, writer: Writer, place: Place, options: RunOptions) -> Before:
+    """The messages before a run, which are the same for each of its model calls."""
+    known = services.before(writer.run, place)
+    if known is None:
+        messages = await messages_before(services, writer, place, options)
+        known = Before(place, messages, is_settled(messages))
+        services.remember_before(writer.run, known)
+    return known
 
 
 async def messages_before(services: Services, writer: Writer, place: Place, options: RunOptions) -> list[Message]:

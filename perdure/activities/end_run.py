@@ -50,6 +50,7 @@ class EndRun:
         answer = await runs.end_run(self._services.database, writer, _ending(call, partial), call.pending)
         crash_point("end_run.stored")
         self._services.announcer.ended(writer.key)
+        self._services.forget_before(call.run)
         if call.paid:
             await self._settle(writer)
         ended = EndRunResult(

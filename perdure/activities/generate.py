@@ -28,6 +28,7 @@ from perdure.activities.deltas import DeltaLog
 from perdure.activities.lifeline import STORE_PATIENCE, beating, cancelled_by_user, writer_of
 from perdure.activities.redaction import clean_response
 from perdure.activities.services import Services
+from perdure.activities.won_answers import WonAnswers
 from perdure.store.answers import Writer, is_begun, save_answer
 from perdure.store.database import keep_trying
 from perdure.store.messages import StoredMessage, read_message
@@ -35,7 +36,7 @@ from perdure.testing.crash import crash_point
 from perdure.uap.agent import Agent
 from perdure.uap.answer import accepted
 from perdure.uap.cut import cut_answer
-from perdure.uap.delegate import ids_told
+from perdure.uap.delegate import ids_told, is_told_ids
 from perdure.uap.middleware import holds_deltas
 from perdure.uap.request import build_request
 from perdure.uap.shown_media import media_to_show, with_shown_media
@@ -54,6 +55,7 @@ class Generate:
         """Call the models of the agents in `services`, and short tools by `tools`."""
         self._services = services
         self._tools = tools
+        self._won = WonAnswers()
         self._stages = AgentStages(services)
 
     @activity.defn(name=contracts.GENERATE)
@@ -114,8 +116,11 @@ class Generate:
         return await self._save(agent, writer, call, deltas, response, stage)
 
     async def _is_known(self, writer: Writer, call: GenerateInput) -> bool:
-        """Whether another worker has begun this call as a local activity: of those nobody counts the attempts."""
-        if not activity.info().is_local:
+        """Whether another worker has begun this call as a local activity: of those nobody counts the attempts.
+
+        Nobody has if the run's last answer was stored here a moment ago.
+        """
+        if not activity.info().is_local or self._won.takes_up(call):
             return False
         database = self._services.database
         return await keep_trying(lambda: is_begun(database, writer.key, call.message), deadline=STORE_PATIENCE)
@@ -146,11 +151,14 @@ class Generate:
 
     async def _request(self, agent: Agent, writer: Writer, call: GenerateInput, shown: Sequence[Tool]) -> LLMRequest:
         options = await self._services.options(writer)
-        messages = await read_conversation(self._services, writer, call, options)
+        found, ask = await read_conversation(self._services, writer, call, options), ask_of(call)
+        before, messages = found.before, found.rest
+        if ask.stages or is_told_ids(agent):  # then more is looked at than what is settled
+            before, messages = [], [*before, *messages]
         contents = self._services.contents(call.tenant)
         messages = await contents.resolved(ids_told(agent, messages))
-        request = build_request(agent, options, messages, ask_of(call), shown)
-        wanted = media_to_show(request.messages)
+        request = build_request(agent, options, messages, ask, shown, before)
+        wanted = media_to_show(messages)
         if not wanted:
             return request
         media = await contents.there(wanted)
@@ -186,6 +194,7 @@ class Generate:
             return GenerateResult(kind=kind)
         self._services.remember(call.message, message)
         self._services.cache.add_answer(writer, row, call.epoch)
+        self._won.add(call.run, row.position)
         return GenerateResult(
             message=cut_answer(message).to_json(),
             sha256=row.sha256,

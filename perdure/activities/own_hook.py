@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.activities.contracts import CallUserInput
-from perdure.activities.conversation import Place, messages_before, resolve
-from perdure.activities.services import Services
+from perdure.activities.conversation import messages_before, resolve
+from perdure.activities.services import Place, Services
 from perdure.store.answers import Writer
 from perdure.store.executions import read_executions
 from perdure.store.messages import StoredMessage

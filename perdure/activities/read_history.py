@@ -6,9 +6,9 @@ from temporalio import activity
 
 from perdure.activities import contracts
 from perdure.activities.contracts import ReadHistoryInput, ReadHistoryResult
-from perdure.activities.conversation import Place, messages_before
+from perdure.activities.conversation import messages_before
 from perdure.activities.lifeline import STORE_PATIENCE, beating, writer_of
-from perdure.activities.services import Services
+from perdure.activities.services import Place, Services
 from perdure.errors import LimitExceeded
 from perdure.store.database import keep_trying
 from perdure.uap.cut import cut_message

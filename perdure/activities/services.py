@@ -27,7 +27,7 @@ from perdure.uap.recent_bodies import RecentBodies
 from perdure.uap.session_key import SessionKey
 from perdure.uap.shared_limits import SharedLimits
 from perdure.uap.spec import Limits
-from perdure.upp.messages import AssistantMessage
+from perdure.upp.messages import AssistantMessage, Message
 from perdure.upp.prices import Price, PriceTable
 
 T = TypeVar("T")
@@ -35,6 +35,24 @@ T = TypeVar("T")
 _RECENT = 64
 _RECENT_BYTES = 64_000_000
 _MEDIA_BYTES = 128_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run stands: its node, the position of its first message, and the session's epoch."""
+
+    node: str
+    start: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The messages before a run that stands in a place, oldest first; `settled`: see `perdure.uap.request.is_settled`."""
+
+    place: Place
+    messages: list[Message]
+    settled: bool
 
 
 @dataclass(slots=True)
@@ -73,6 +91,7 @@ class Services:
     _views: OrderedDict[str, list[dict[str, Any]] | None] = field(
         default_factory=OrderedDict[str, "list[dict[str, Any]] | None"]
     )
+    _befores: OrderedDict[str, Before] = field(default_factory=OrderedDict[str, Before])
     _ancestries: OrderedDict[str, list[tuple[str, int]]] = field(
         default_factory=OrderedDict[str, "list[tuple[str, int]]"]
     )
@@ -132,6 +151,19 @@ class Services:
         if writer.run not in self._views:
             _put(self._views, writer.run, await read_view(self.database, writer))
         return self._views[writer.run]
+
+    def before(self, run: str, place: Place) -> Before | None:
+        """What is known to stand before a run; None if nothing is."""
+        known = self._befores.get(run)
+        return known if known is not None and known.place == place else None
+
+    def remember_before(self, run: str, before: Before) -> None:
+        """Keep it at hand for the model calls of the run."""
+        _put(self._befores, run, before)
+
+    def forget_before(self, run: str) -> None:
+        """A run that has ended needs it no longer."""
+        self._befores.pop(run, None)
 
     async def ancestry(self, key: SessionKey, node: str, start: int) -> list[tuple[str, int]]:
         """A node's ancestors, root first, and where the way to it leaves each, for its run from `start` on."""

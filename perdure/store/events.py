@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -132,6 +133,8 @@ async def read_last_seqs(database: Database, keys: Collection[SessionKey]) -> di
 class Announcer:
     """Tells listeners which sessions have new events, after the commit: at once, and what follows soon in batches.
 
+    The end of a run waits for no batch, for somebody may wait for it.
+
     A notify inside the writing transaction would hold a lock of the whole database at commit. What is lost here costs a
     viewer its next poll, never an event.
     """
@@ -142,6 +145,7 @@ class Announcer:
         self._channel = channel
         self._changed: dict[SessionKey, bool] = {}
         self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     def changed(self, key: SessionKey) -> None:
         """Note that `key` has new events; returns at once."""
@@ -153,6 +157,8 @@ class Announcer:
 
     def _note(self, key: SessionKey, *, ended: bool) -> None:
         self._changed[key] = ended or self._changed.get(key, False)
+        if ended:
+            self._hurry.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send(), name="announce events")
 
@@ -164,6 +170,7 @@ class Announcer:
     async def _send(self) -> None:
         while self._changed:
             changed, self._changed = self._changed, {}
+            self._hurry.clear()
             try:
                 for text in _texts(changed):
                     async with self._database.driver() as connection:
@@ -171,7 +178,9 @@ class Announcer:
             except Exception as error:
                 if not is_away(error):
                     raise
-            await asyncio.sleep(_BATCH_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BATCH_SECONDS):
+                    await self._hurry.wait()
 
 
 def _texts(changed: Mapping[SessionKey, bool]) -> list[str]:

@@ -100,8 +100,12 @@ def delegate(*agents: Agent, name: str = NAME, description: str | None = None) -
 
 def ids_told(agent: Agent, messages: Sequence[Message]) -> Sequence[Message]:
     """The conversation as the agent's model is sent it: with the ids of its media where it may hand media on, or show it."""
-    names = any(isinstance(item, DelegateTool) or presents(item) for item in agent.resolved)
-    return told_ids(messages) if names else messages
+    return told_ids(messages) if is_told_ids(agent) else messages
+
+
+def is_told_ids(agent: Agent) -> bool:
+    """Whether the agent may hand media on, or show it, and so has to know the ids of what it sees."""
+    return any(isinstance(item, DelegateTool) or presents(item) for item in agent.resolved)
 
 
 def _parameters(labels: Sequence[str]) -> JSONObject:

@@ -7,9 +7,11 @@ from itertools import takewhile
 
 from perdure.uap.agent import Agent
 from perdure.uap.agent_checks import check_names
+from perdure.uap.content_refs import references
 from perdure.uap.observations import observations
 from perdure.uap.options import RunOptions
 from perdure.uap.scaffold import PROMPT, prompt_message, scaffold_of
+from perdure.uap.shown_media import media_to_show
 from perdure.uap.stage_place import as_told
 from perdure.uap.strategy import PLAIN, Ask
 from perdure.uap.structure import structure_of
@@ -25,6 +27,7 @@ def build_request(
     messages: Sequence[Message],
     ask: Ask = PLAIN,
     stage: Sequence[Tool] = (),
+    before: Sequence[Message] = (),
 ) -> LLMRequest:
     """The model request of one step.
 
@@ -34,6 +37,7 @@ def build_request(
         messages: the whole conversation, oldest first. A strategy's earlier prompts are left out of it.
         ask: how this call differs from a plain one.
         stage: the tools of the stage where the run is, if its agent walks a workflow.
+        before: what stands before all that and `is_settled`; `messages` begin with an input then.
 
     Raises:
         InvalidInput: a client's tool has no usable name or schema, or another tool's name.
@@ -47,7 +51,7 @@ def build_request(
     if ask.stages:
         messages = as_told(messages, own_names(agent, options))
     return LLMRequest(
-        messages=_said([*[item for item in messages if scaffold_of(item) != PROMPT], *_told(messages, ask)]),
+        messages=_said(before, [*[item for item in messages if scaffold_of(item) != PROMPT], *_told(messages, ask)]),
         system=system or None,
         params=params,
         tools=tools,
@@ -59,13 +63,23 @@ def build_request(
     )
 
 
-def _said(messages: Sequence[Message]) -> list[Message]:
+def is_settled(messages: Sequence[Message]) -> bool:
+    """Whether a model is sent these as they are, whatever follows them: nothing in them is left out, or is to be filled in."""
+    sent = all(scaffold_of(item) != PROMPT and _is_said(item) for item in messages)
+    return sent and not references(messages) and not media_to_show(messages)
+
+
+def _said(before: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
     """The messages without inputs that have no content: runs may be asked for where nobody says anything.
 
     One stays where it is all that there is.
     """
-    said = [item for item in messages if not isinstance(item, UserMessage) or item.content]
+    said = [*before, *[item for item in messages if _is_said(item)]]
     return said or list(messages)
+
+
+def _is_said(message: Message) -> bool:
+    return not isinstance(message, UserMessage) or bool(message.content)
 
 
 def _structure(agent: Agent, options: RunOptions, ask: Ask) -> JSONObject | None:

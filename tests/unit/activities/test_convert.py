@@ -73,6 +73,8 @@ def _nested(name: str) -> st.SearchStrategy[Any]:
     kinds: dict[str, Any] = {kind.__name__: kind for kind in [*CONTRACTS, *inside]}
     if base.startswith("list["):
         return st.lists(_nested(base[5:-1]), max_size=2)
+    if base.startswith("dict[str, "):
+        return st.dictionaries(texts(5).map(joined), _nested(base.removeprefix("dict[str, ")[:-1]), max_size=2)
     inner = st.deferred(lambda: contract(kinds[base]))
     return st.none() | inner if name != base else inner
 
