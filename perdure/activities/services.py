@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.activities.lifeline import STORE_PATIENCE
 from perdure.activities.permits import Permits
 from perdure.errors import DamagedSession
@@ -72,6 +73,7 @@ class Services:
         indexed: the namespace has the search attribute for stages.
         media: bytes of stored media, by tenant and hash.
         max_content_bytes: how many one piece of media may have.
+        around_tool: carries out a tool call that no activity is made of; for traces.
     """
 
     database: Database
@@ -85,6 +87,9 @@ class Services:
     indexed: bool = False
     media: RecentBodies = field(default_factory=lambda: RecentBodies(_MEDIA_BYTES))
     max_content_bytes: int = MAX_CONTENT_BYTES
+    around_tool: (
+        Callable[[CallToolInput, Callable[[], Awaitable[CallToolResult]]], Awaitable[CallToolResult]] | None
+    ) = None
     kept: OrderedDict[str, bool] = field(default_factory=OrderedDict[str, bool])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])

@@ -117,7 +117,7 @@ class SessionHistory:
             if isinstance(entry.input, GenerateInput):
                 self._hear_answer(entry.input, entry.result)
             elif isinstance(entry.input, CallToolInput):
-                self._hear_result(entry.input, entry.result)
+                self._hear_result(entry.input, entry.input.index, entry.result)
             elif isinstance(entry.input, AroundInput):
                 self._hear_turn(entry.input, entry.result)
             elif isinstance(entry.result, EndRunResult) and entry.result.kind == "ended":
@@ -141,10 +141,12 @@ class SessionHistory:
             self._name(call.message, result.sha256)
             if call.ask is not None and call.ask.prompt_id:
                 self._name(call.ask.prompt_id, result.prompt_sha256)
+            for index, called in enumerate(result.called):
+                self._hear_result(call, index, called)
 
-    def _hear_result(self, call: CallToolInput, result: CallToolResult | None) -> None:
+    def _hear_result(self, call: GenerateInput | CallToolInput, index: int, result: CallToolResult | None) -> None:
         called = self.runs[call.run].called
-        place = (call.message, call.index)
+        place = (call.message, index)
         called.setdefault(place, None)
         if result is not None and result.kind == "result":
             called[place] = result

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context, use_span
+from opentelemetry.trace import Span, SpanKind, set_span_in_context, use_span
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -22,9 +24,7 @@ from perdure.activities.contracts import (
     EndRunInput,
     EndRunResult,
     GenerateInput,
-    GenerateResult,
     RunTaskInput,
-    RunTaskResult,
 )
 from perdure.activities.services import Services
 from perdure.runtime.telemetry import Telemetry, named
@@ -32,6 +32,9 @@ from perdure.store.database import is_away
 from perdure.uap.session_key import SessionKey
 from perdure.worker.ended_run import EndedRun, read_ended_run, was_open
 from perdure.worker.run_traces import RunTrace, RunTraces
+from perdure.worker.span_ends import failed, finish, usage_of
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ class TracingInterceptor(Interceptor):
     def __init__(self, telemetry: Telemetry, services: Services) -> None:
         """Send by `telemetry`; what a span says of agents and tools comes from `services`."""
         self._spans = _Spans(telemetry, services)
+        services.around_tool = self._spans.around_tool
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """See base class."""
@@ -66,19 +70,7 @@ class _Traced(ActivityInboundInterceptor):
             return result
         if not isinstance(call, GenerateInput | CallToolInput | RunTaskInput):
             return await super().execute_activity(input)
-        span = self._spans.task(call) if isinstance(call, RunTaskInput) else await self._spans.begin(call)
-        if span is None:
-            return await super().execute_activity(input)
-        try:
-            with use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
-                result = await super().execute_activity(input)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, ApplicationError):  # else the worker leaves: another has the call, and its span
-                _failed(span, error.type or type(error).__name__)
-                span.end()
-            raise
-        _finish(span, result)
-        return result
+        return await self._spans.around(call, lambda: super(_Traced, self).execute_activity(input))
 
 
 class _Spans:
@@ -86,6 +78,34 @@ class _Spans:
         self._tracer = telemetry.tracer("perdure.worker")
         self._services = services
         self._traces = RunTraces(services.database, telemetry.provider)
+        self._answered: dict[str, int] = {}
+
+    async def around(
+        self, call: GenerateInput | CallToolInput | RunTaskInput, carry_out: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Carry a call out within its span."""
+        span = self.task(call) if isinstance(call, RunTaskInput) else await self.begin(call)
+        if span is None:
+            return await carry_out()
+        try:
+            with use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+                result = await carry_out()
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, ApplicationError):  # else the worker leaves: another has the call, and its span
+                failed(span, error.type or type(error).__name__)
+                span.end()
+            raise
+        finally:
+            ended = self._answered.pop(call.message, None) if isinstance(call, GenerateInput) else None
+        finish(span, result, ended)
+        return result
+
+    async def around_tool(
+        self, call: CallToolInput, carry_out: Callable[[], Awaitable[CallToolResult]]
+    ) -> CallToolResult:
+        """Carry out a tool call that is made with the answer that asks for it: the answer's span ends before it begins."""
+        self._answered.setdefault(call.message, time.time_ns())
+        return await self.around(call, carry_out)
 
     async def begin(self, call: GenerateInput | CallToolInput) -> Span | None:
         """The span of a call that begins; None if it has none, or the store is away, which the call itself waits for."""
@@ -183,43 +203,9 @@ class _Spans:
                 "perdure.status": result.status,
                 "perdure.steps": result.step,
                 "perdure.model_calls": result.cycles,
-                **_usage(result.usage),
+                **usage_of(result.usage),
             }
         )
         if result.status == "failed":
-            _failed(span, str((result.error or {}).get("code") or (result.error or {}).get("type")))
+            failed(span, str((result.error or {}).get("code") or (result.error or {}).get("type")))
         span.end(run.ended_ns)
-
-
-def _finish(span: Span, result: object) -> None:
-    """Send a call's span, unless nothing was called: what was stored before has been told, what is parked comes again."""
-    if isinstance(result, GenerateResult):
-        if result.stored or result.kind not in ("answer", "cancelled"):
-            return
-        span.set_attributes(_usage(result.usage))
-        if result.stop:
-            span.set_attribute("gen_ai.response.finish_reasons", [result.stop])
-        if result.kind == "cancelled":
-            span.set_attribute("perdure.outcome", "cancelled")
-    elif isinstance(result, CallToolResult):
-        if result.kind != "result" or result.attempt != activity.info().attempt:
-            return
-        if result.is_error:
-            _failed(span, "tool_error")
-    elif isinstance(result, RunTaskResult):
-        if not result.status:
-            return
-        if result.status == "error":
-            _failed(span, "task_error")
-    span.end()
-
-
-def _usage(usage: dict[str, Any]) -> dict[str, int]:
-    names = {"inputTokens": "gen_ai.usage.input_tokens", "outputTokens": "gen_ai.usage.output_tokens"}
-    return {told: int(usage[name]) for name, told in names.items() if name in usage}
-
-
-def _failed(span: Span, kind: str) -> None:
-    """Mark a span as failed, with the error's type and nothing of its text."""
-    span.set_attribute("error.type", kind)
-    span.set_status(Status(StatusCode.ERROR))

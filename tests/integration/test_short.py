@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from perdure.runtime.temporal import is_open
+from perdure.uap.session_key import SessionKey
 from perdure.upp.messages import ToolResultMessage
 from tests.integration.agents import HELD
 from tests.integration.facts import check_session, count_activities
-from tests.integration.stack import Stack, WorkerProcess
+from tests.integration.rebuilt_sessions import INDEX, rebuild, take_snapshot, wipe
+from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
 from tests.scale import scaled
 
@@ -70,6 +73,25 @@ async def test_a_short_tool_that_takes_long_is_told_to_the_model(stack: Stack, s
     (result,) = told.results
     assert result.is_error
     assert "10" in str(result.result)
+
+
+async def test_the_index_of_short_calls_comes_back(stack: Stack, short_worker: WorkerProcess) -> None:
+    """A history tells of a call that was made with its answer as it does of one of its own."""
+    async with stack.connect() as sessions:
+        handle = await sessions.submit("halfway", json.dumps(spec(steps=2, calls=2, tool="at_most_once")))
+        assert await finish(sessions, handle) == "completed"
+        key = SessionKey(sessions.tenant, handle.session)
+
+        async def is_closed() -> bool:
+            return not await is_open(sessions.client, key)
+
+        await eventually(is_closed, what="the end of the execution")
+        before = await take_snapshot(sessions.database, key)
+        await wipe(sessions.database, key, *INDEX)
+        await rebuild(sessions, key)
+        after = await take_snapshot(sessions.database, key)
+    assert after.rows == before.rows
+    assert len(after.rows["tool_calls"]) == 4
 
 
 async def test_many_runs_of_short_calls_at_once(stack: Stack, short_worker: WorkerProcess) -> None:

@@ -15,6 +15,8 @@ from tests.integration.stack import Stack, WorkerProcess, eventually
 from tests.integration.stage_visits import APP as HOUSE
 from tests.integration.stage_visits import visiting
 from tests.integration.sub_agents import ask
+from tests.integration.test_kills import finish, spec
+from tests.integration.test_short import APP as SHORT
 from tests.replay.playing import worker
 
 APP = "tests.integration.sub_agents:app"
@@ -182,3 +184,29 @@ async def test_a_stages_task_has_a_span_of_its_own(stack: Stack, collector: Coll
         ("execute_tool stumble", "hall", "task_error"),
     ]
     assert "987654321" not in str([span.values for span in spans])
+
+
+@pytest.mark.parametrize("agent", ["worker", "halfway"])
+async def test_a_call_that_is_made_with_its_answer_has_a_span(stack: Stack, collector: Collector, agent: str) -> None:
+    """One of its own, below the step, that begins when the answer's has ended."""
+    values = spec(steps=1, calls=2, tool="none")
+    async with worker(stack, SHORT, **collector.environment), stack.connect() as sessions:
+        handle = await sessions.submit(agent, json.dumps(values))
+        assert await finish(sessions, handle) == "completed"
+
+        async def told() -> list[Span] | None:
+            spans = collector.of_run(handle.id)
+            return spans if any(span.name.startswith("invoke_agent") for span in spans) and len(spans) == 7 else None
+
+        spans = await eventually(told, seconds=DEADLINE_S, what="the spans of the run")
+    assert tree(spans) == sorted(
+        [
+            (f"invoke_agent {agent}", ""),
+            *((f"step {number}", f"invoke_agent {agent}") for number in (1, 2)),
+            *(("chat scripted", f"step {number}") for number in (1, 2)),
+            *(("execute_tool none", "step 1") for _ in range(2)),
+        ]
+    )
+    chat = min((span for span in spans if span.name == "chat scripted"), key=lambda span: span.began)
+    tools = [span for span in spans if span.name == "execute_tool none"]
+    assert all(chat.ended <= tool.began <= tool.ended for tool in tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from perdure.activities.contracts import CANCEL, PAUSE, SESSION, WAKE, SessionInput
@@ -11,6 +12,7 @@ from perdure.store.waits import open_waits
 from perdure.uap.options import RunOptions
 from tests.integration.stack import Stack, eventually
 from tests.integration.test_kills import finish, settle_waits, spec, submit
+from tests.integration.test_short import APP as SHORT
 from tests.replay.playing import ENDED_BY_HAND, act, call, until_event, worker, workflow
 
 GARBAGE: list[Any] = [7, "text", [1], {"id": 1}, {"run": []}, b"\x00\xff", "\ud800"]
@@ -32,6 +34,37 @@ async def tools_and_barriers(stack: Stack, sessions: Sessions) -> RunHandle:
     async with worker(stack):
         handle = await act(sessions, [batch, odd, long, "done"])
         assert await finish(sessions, handle) == "completed"
+    return handle
+
+
+async def short_calls(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Short tools of a short model: called with its answers."""
+    return await _short_run(stack, sessions, "worker", "at_most_once", "none")
+
+
+async def short_tools(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Short tools of a model that is not short: likewise."""
+    return await _short_run(stack, sessions, "halfway", "at_most_once", "none")
+
+
+async def short_calls_apart(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Short tools of a short model that are called one by one: once all were, now those that run alone."""
+    return await _short_run(stack, sessions, "worker", "barrier")
+
+
+async def short_tools_apart(stack: Stack, sessions: Sessions) -> RunHandle:
+    """Short tools of a model that is not short, likewise."""
+    return await _short_run(stack, sessions, "halfway", "barrier")
+
+
+async def _short_run(stack: Stack, sessions: Sessions, agent: str, *tools: str) -> RunHandle:
+    async with worker(stack, SHORT):
+        handle: RunHandle | None = None
+        for tool in tools:
+            session = handle.session if handle is not None else None
+            handle = await sessions.submit(agent, json.dumps(spec(steps=2, calls=2, tool=tool)), session=session)
+            assert await finish(sessions, handle) == "completed"
+        assert handle is not None
     return handle
 
 

@@ -57,6 +57,10 @@ from tests.replay.plain_scenarios import (
     parked_and_answered,
     paused_and_resumed,
     several_inputs,
+    short_calls,
+    short_calls_apart,
+    short_tools,
+    short_tools_apart,
     tools_and_barriers,
 )
 from tests.replay.playing import RECORDER, Scenario, executions, histories_of, worker
@@ -96,6 +100,10 @@ SCENARIOS: list[Scenario] = [
     reasons_over_executions,
     one_answer,
     tools_and_barriers,
+    short_calls,
+    short_tools,
+    short_calls_apart,
+    short_tools_apart,
     paused_and_resumed,
     cancelled_during_a_tool,
     cancelled_during_an_answer,
