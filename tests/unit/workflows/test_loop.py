@@ -61,6 +61,14 @@ async def test_as_many_rounds_as_the_limit_are_fine() -> None:
     assert effects.done == [*steps(1, 2), "step 3", "generate", "last"]
 
 
+@pytest.mark.parametrize("limit", [0, 1, 3])
+async def test_tools_may_be_called_with_an_answer_only_where_they_are_called_next(limit: int) -> None:
+    """Not beyond the limit: those calls are not executed."""
+    effects = Memory(rounds(limit))
+    await run(loop(max_iterations=limit), effects)
+    assert [ask.acts for ask in effects.asks] == [True] * limit + [False]
+
+
 async def test_no_rounds_return_the_calls_unexecuted() -> None:
     """The caller runs them."""
     effects = Memory(rounds(99))

@@ -58,7 +58,8 @@ async def test_the_stop_condition_ends_the_run() -> None:
 async def test_reasoning_is_asked_for_without_tools_and_acting_with() -> None:
     effects = acting(0)
     await run(react(), effects)
-    assert effects.asks == [Ask(scaffold="reason", prompt=REASONING_PROMPT, tools=False), Ask(prompt=ACT_PROMPT)]
+    acting_ask = Ask(prompt=ACT_PROMPT, acts=True)
+    assert effects.asks == [Ask(scaffold="reason", prompt=REASONING_PROMPT, tools=False), acting_ask]
 
 
 @pytest.mark.parametrize("form", ["markdown", "json", "text"])
