@@ -12,11 +12,14 @@ import dataclasses
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from temporalio import activity
+
 from perdure.activities.call_tool import CallTool
 from perdure.activities.contracts import CallToolInput, CallToolResult, GenerateInput, GenerateResult
-from perdure.activities.lifeline import cancelled_by_user
+from perdure.activities.lifeline import STORE_PATIENCE, cancelled_by_user
 from perdure.activities.services import Services
-from perdure.store.answers import Writer
+from perdure.store.answers import Writer, is_paused
+from perdure.store.database import keep_trying
 
 
 async def with_results(
@@ -27,7 +30,7 @@ async def with_results(
         return result
     answer = await services.answer(writer.key, call.message)
     asked = answer.tool_calls or []
-    if any(one.tool_name not in call.ahead for one in asked):
+    if any(one.tool_name not in call.ahead for one in asked) or await _is_paused(services, writer):
         return result
     requests = [
         CallToolInput(
@@ -45,6 +48,13 @@ async def with_results(
         for index, one in enumerate(asked)
     ]
     return dataclasses.replace(result, called=await _all([tools.ahead(writer, request) for request in requests]))
+
+
+async def _is_paused(services: Services, writer: Writer) -> bool:
+    """Whether the run was paused while its model was asked. As long as a local activity runs it hears of no pause."""
+    if activity.info().is_local:
+        return False
+    return await keep_trying(lambda: is_paused(services.database, writer.key), deadline=STORE_PATIENCE)
 
 
 async def _all(calls: Sequence[Coroutine[Any, Any, CallToolResult]]) -> list[CallToolResult | None]:

@@ -181,6 +181,13 @@ async def is_begun(database: Database, key: SessionKey, message: str) -> bool:
         return bool(await connection.fetchval(sql, key.tenant, key.session, message))
 
 
+async def is_paused(database: Database, key: SessionKey) -> bool:
+    """Whether a session's workflow has said that it is paused."""
+    sql = "select paused from perdure.session_heads where tenant_id = $1 and session_id = $2"
+    async with database.driver(key) as connection:
+        return bool(await connection.fetchval(sql, key.tenant, key.session))
+
+
 async def read_delta_text(database: Database, key: SessionKey, run: str, message: str) -> str:
     """The text of an answer that never became whole, from the deltas of its last attempt."""
     sql = (

@@ -61,6 +61,27 @@ async def test_a_short_call_is_cancelled(stack: Stack, short_worker: WorkerProce
     await check_session(stack, handle.session, values["name"])
 
 
+async def test_a_pause_during_a_model_call_holds_the_short_tool_after_it(
+    stack: Stack, short_worker: WorkerProcess
+) -> None:
+    """Once the session says that it is paused nothing begins, neither with the answer nor after it."""
+    values = spec(steps=1, calls=2, tool="at_most_once", latency=HELD)
+    async with stack.connect() as sessions:
+        handle = await sessions.submit("halfway", json.dumps(values))
+        await stack.until_entries(values["name"], "model")
+        assert (await sessions.pause(handle.session)).state == "paused"
+        stack.release(values)
+
+        async def is_parked() -> bool:
+            return (await handle.status()).status == "parked"
+
+        await eventually(is_parked, what="the run to be held")
+        assert stack.entries(values["name"], "tool") == []
+        assert (await sessions.resume(handle.session)).state == "resumed"
+        assert await finish(sessions, handle) == "completed"
+    assert len(stack.entries(values["name"], "tool")) == 2
+
+
 async def test_a_short_tool_that_takes_long_is_told_to_the_model(stack: Stack, short_worker: WorkerProcess) -> None:
     """Its time is limited even where nobody has said so, and the run goes on."""
     values = spec(steps=1, tool="none", seconds=HELD)
