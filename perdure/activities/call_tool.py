@@ -63,11 +63,8 @@ class CallTool:
 
     async def ahead(self, writer: Writer, call: CallToolInput) -> CallToolResult:
         """Run a call within the activity that bought its answer. Whoever takes over calls it as a local activity."""
-        around = self._services.around_tool
         async with keeping_queries(self._services, call.tenant, call.session):
-            if around is None:
-                return await self._call(writer, call, ahead=True)
-            return await around(call, lambda: self._call(writer, call, ahead=True))
+            return await self._services.around_tool(call, lambda: self._call(writer, call, ahead=True))
 
     async def _call(self, writer: Writer, call: CallToolInput, *, ahead: bool = False) -> CallToolResult:
         if not self._services.app.serves(call.agent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from perdure.activities.contracts import CallToolInput, CallToolResult
 from perdure.activities.lifeline import STORE_PATIENCE
@@ -56,6 +56,13 @@ class Before:
     settled: bool
 
 
+AroundTool: TypeAlias = Callable[[CallToolInput, Callable[[], Awaitable[CallToolResult]]], Awaitable[CallToolResult]]
+
+
+async def _as_it_is(_: CallToolInput, carry_out: Callable[[], Awaitable[CallToolResult]]) -> CallToolResult:
+    return await carry_out()
+
+
 @dataclass(slots=True)
 class Services:
     """The store, the app and this process's caches.
@@ -87,9 +94,7 @@ class Services:
     indexed: bool = False
     media: RecentBodies = field(default_factory=lambda: RecentBodies(_MEDIA_BYTES))
     max_content_bytes: int = MAX_CONTENT_BYTES
-    around_tool: (
-        Callable[[CallToolInput, Callable[[], Awaitable[CallToolResult]]], Awaitable[CallToolResult]] | None
-    ) = None
+    around_tool: AroundTool = _as_it_is
     kept: OrderedDict[str, bool] = field(default_factory=OrderedDict[str, bool])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])

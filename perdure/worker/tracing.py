@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from opentelemetry.trace import Span, SpanKind, set_span_in_context, use_span
+from opentelemetry.trace import Span, SpanKind, get_current_span, set_span_in_context, use_span
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -104,7 +104,8 @@ class _Spans:
         self, call: CallToolInput, carry_out: Callable[[], Awaitable[CallToolResult]]
     ) -> CallToolResult:
         """Carry out a tool call that is made with the answer that asks for it: the answer's span ends before it begins."""
-        self._answered.setdefault(call.message, time.time_ns())
+        if get_current_span().is_recording():  # else the answer has none, and nobody would take its end away
+            self._answered.setdefault(call.message, time.time_ns())
         return await self.around(call, carry_out)
 
     async def begin(self, call: GenerateInput | CallToolInput) -> Span | None:
