@@ -1,8 +1,8 @@
 """Short tools that an answer calls, called by the activity that has bought it: a workflow hears of both at once.
 
-All that is known of a call is in its row, as ever: it is marked before it runs if its effect asks for that, and its result is
-stored before anybody hears of it. Whoever takes over from a dead worker finds the stored answer, calls nothing ahead, and
-makes each call as a local activity, which looks at its row first.
+All that is known of a call is in its row, as ever: the transaction that stores the answer marks it as running, if its effect
+asks for that, and its result is stored before anybody hears of it. Whoever takes over from a dead worker finds the stored
+answer, calls nothing ahead, and makes each call as a local activity, which looks at its row first.
 """
 
 from __future__ import annotations
@@ -14,24 +14,35 @@ from typing import Any
 
 from temporalio import activity
 
-from perdure.activities.call_tool import CallTool
+from perdure.activities.call_tool import MARKED, CallTool
 from perdure.activities.contracts import CallToolInput, CallToolResult, GenerateInput, GenerateResult
-from perdure.activities.lifeline import STORE_PATIENCE, cancelled_by_user
-from perdure.activities.services import Services
-from perdure.store.answers import Writer, is_paused
-from perdure.store.database import keep_trying
+from perdure.activities.lifeline import cancelled_by_user
+from perdure.store.answers import AnswerRow, Writer
+from perdure.uap.agent import Agent
+from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import AssistantMessage
+
+
+def is_called_ahead(call: GenerateInput, answer: AssistantMessage) -> bool:
+    """Whether the tool calls of an answer are made with it: there are some, and all of them may be."""
+    asked = answer.tool_calls or []
+    return bool(asked) and all(one.tool_name in call.ahead for one in asked)
+
+
+def with_marks(call: GenerateInput, agent: Agent, answer: AssistantMessage, row: AnswerRow) -> AnswerRow:
+    """The row of an answer whose calls are made with it: they are marked, but for one that a person is to be asked about."""
+    attempt, calls = activity.info().attempt, list[JSONObject]()
+    for one, entry in zip(answer.tool_calls or [], row.calls, strict=True):
+        tool = agent.tool(one.tool_name)
+        is_marked = call.ahead[one.tool_name].effect in MARKED and (tool is None or tool.approval is None)
+        calls.append({**entry, "mark": attempt} if is_marked else entry)
+    return dataclasses.replace(row, calls=calls)
 
 
 async def with_results(
-    services: Services, tools: CallTool, writer: Writer, call: GenerateInput, result: GenerateResult
+    tools: CallTool, writer: Writer, call: GenerateInput, row: AnswerRow, result: GenerateResult
 ) -> GenerateResult:
-    """An answer that was stored a moment ago, with the results of its tool calls, if all of them may be made ahead."""
-    if not call.ahead or not result.args or result.stored:
-        return result
-    answer = await services.answer(writer.key, call.message)
-    asked = answer.tool_calls or []
-    if any(one.tool_name not in call.ahead for one in asked) or await _is_paused(services, writer):
-        return result
+    """An answer that was stored a moment ago by `row`, with the results of its tool calls."""
     requests = [
         CallToolInput(
             tenant=call.tenant,
@@ -42,19 +53,15 @@ async def with_results(
             message=call.message,
             index=index,
             args_sha256=result.args[index],
-            effect=call.ahead[one.tool_name].effect,
-            timeout_s=call.ahead[one.tool_name].timeout_s,
+            effect=call.ahead[str(entry["tool"])].effect,
+            timeout_s=call.ahead[str(entry["tool"])].timeout_s,
         )
-        for index, one in enumerate(asked)
+        for index, entry in enumerate(row.calls)
     ]
-    return dataclasses.replace(result, called=await _all([tools.ahead(writer, request) for request in requests]))
-
-
-async def _is_paused(services: Services, writer: Writer) -> bool:
-    """Whether the run was paused while its model was asked. As long as a local activity runs it hears of no pause."""
-    if activity.info().is_local:
-        return False
-    return await keep_trying(lambda: is_paused(services.database, writer.key), deadline=STORE_PATIENCE)
+    calls = [
+        tools.ahead(writer, request, marked="mark" in entry) for request, entry in zip(requests, row.calls, strict=True)
+    ]
+    return dataclasses.replace(result, called=await _all(calls))
 
 
 async def _all(calls: Sequence[Coroutine[Any, Any, CallToolResult]]) -> list[CallToolResult | None]:

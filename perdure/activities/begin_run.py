@@ -24,13 +24,14 @@ from perdure.store.answers import Writer
 from perdure.store.beginning import Begun
 from perdure.store.change_inputs import read_base
 from perdure.store.checkpoints import last_checkpoint
-from perdure.store.messages import read_messages
+from perdure.store.messages import StoredMessage, read_messages
 from perdure.store.session_limits import read_limits, run_seconds
 from perdure.testing.crash import crash_point
 from perdure.uap.cut import cut_input
 from perdure.uap.recorded_usage import total_usage
 from perdure.uap.spec import AgentSpec
 from perdure.upp.json_value import JSONObject
+from perdure.upp.messages import Message
 from perdure.upp.redaction import known_secrets
 
 _FOR_WORKFLOW = ("max_steps", "max_cost", "max_total_tokens", "max_duration", "client_tools", "stream")
@@ -91,27 +92,35 @@ class BeginRun:
     async def _frame(self, writer: Writer, begun: Begun) -> RunFrame:
         row = cast("dict[str, Any]", begun.row)
         start = int(row["start"])
-        stored = await read_messages(
-            self._services.database, writer.key, row["node"], first=start, end=start + 1, discarded=True
-        )
-        options = begun.options or {}
-        left = await self._left(writer, begun, str(row["run"]))
+        stored = await self._input(writer, row, start)
+        options, run = begun.options or {}, str(row["run"])
+        self._services.remember_options(run, options)
+        left = await self._left(writer, begun, run)
         is_timed = begun.kind == "adopted" and ("seconds" in left or "max_duration" in options)
         return RunFrame(
-            run=row["run"],
+            run=run,
             node=row["node"],
             start=start,
             epoch=row["epoch"],
             message=row["message"],
             message_sha=row["message_sha"],
-            input=cut_input(stored[0].message).to_json(),
+            input=cut_input(stored).to_json(),
             spec=converter.structure(row["spec"], AgentSpec),
             options=_for_workflow(options),
             adopted=begun.kind == "adopted",
             started=row["started"],
             session=left,
-            elapsed_s=await run_seconds(self._services.database, writer.key, row["run"]) if is_timed else 0.0,
+            elapsed_s=await run_seconds(self._services.database, writer.key, run) if is_timed else 0.0,
         )
+
+    async def _input(self, writer: Writer, row: dict[str, Any], start: int) -> Message:
+        """The run's input; read for its model calls too, if what comes before it was."""
+        cache, place = self._services.cache, {"first": start, "end": start + 1}
+        known: list[StoredMessage] = []
+        if cache.reaches(writer.key, row["node"], position=start, epoch=row["epoch"]):
+            known = await cache.read(writer.key, row["node"], epoch=row["epoch"], **place)
+        found = known or await read_messages(self._services.database, writer.key, row["node"], discarded=True, **place)
+        return found[0].message
 
     async def _left(self, writer: Writer, begun: Begun, run: str) -> dict[str, Any]:
         """What is left of the session's limits: a run that goes on from a checkpoint counts what it had used itself."""

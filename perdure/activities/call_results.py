@@ -101,7 +101,7 @@ class CallResults:
             lambda: save_result(self._services.database, writer, row, events, call.pending), deadline=STORE_PATIENCE
         )
         crash_point("call_tool.stored")
-        self._services.announcer.changed(writer.key)
+        self._services.announcer.changed(writer.key, calm=True)
         if saved.kind == "stored" and saved.state is not None:
             return await self.stored(writer, call, saved.state)
         if saved.kind != "won":

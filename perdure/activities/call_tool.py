@@ -32,6 +32,9 @@ from perdure.upp.tool_call import ToolCall, ToolExecution
 from perdure.upp.tool_loop import ApprovalNeeded, ReadyCall, prepare_call, run_prepared
 from perdure.upp.tools import CLIENT, HUMAN, REMOTE, Tool, ToolContext, ToolEffect
 
+MARKED = (ToolEffect.ONCE, ToolEffect.AT_MOST_ONCE)
+"""The effects of which a row must say that the tool runs, where nobody counts the attempts of other processes."""
+
 CANCELLED = "The run was cancelled while this tool was running; whether it had its effect is not known."
 NOT_BEGUN = "The run was cancelled before this tool was run."
 
@@ -61,12 +64,20 @@ class CallTool:
             crash_point("call_tool.reporting")
             return result
 
-    async def ahead(self, writer: Writer, call: CallToolInput) -> CallToolResult:
-        """Run a call within the activity that bought its answer. Whoever takes over calls it as a local activity."""
-        async with keeping_queries(self._services, call.tenant, call.session):
-            return await self._services.around_tool(call, lambda: self._call(writer, call, ahead=True))
+    async def ahead(self, writer: Writer, call: CallToolInput, *, marked: bool) -> CallToolResult:
+        """Run a call within the activity that bought its answer. Whoever takes over calls it as a local activity.
 
-    async def _call(self, writer: Writer, call: CallToolInput, *, ahead: bool = False) -> CallToolResult:
+        Args:
+            writer: the run.
+            call: which.
+            marked: its row says that it is running, since its answer was stored.
+        """
+        async with keeping_queries(self._services, call.tenant, call.session):
+            return await self._services.around_tool(call, lambda: self._call(writer, call, ahead=True, marked=marked))
+
+    async def _call(
+        self, writer: Writer, call: CallToolInput, *, ahead: bool = False, marked: bool = False
+    ) -> CallToolResult:
         if not self._services.app.serves(call.agent):
             return CallToolResult(kind="elsewhere")
         tool_call = await self._read_call(writer, call)
@@ -75,11 +86,11 @@ class CallTool:
             return await self._children.take(writer, call, tool_call, stage)
         agent = self._services.app.agent(call.agent)
         tool = _as_frozen(agent.tool(tool_call.tool_name) if stage is None else stage.tool, call)
-        here = activity.info().is_local
-        claim = call.effect in _claimed(here or ahead) and (tool is None or tool.approval is None)
+        alone = activity.info().is_local and not ahead
+        claim = not ahead and call.effect in _claimed(alone) and (tool is None or tool.approval is None)
         approved: Approved | None = None
-        again = activity.info().attempt > 1 or call.adopted or (here and not ahead)
-        if again or claim or call.effect in (ToolEffect.ONCE, CLIENT, REMOTE):
+        again = activity.info().attempt > 1 or call.adopted or alone
+        if again or claim or (call.effect in (ToolEffect.ONCE, CLIENT, REMOTE) and not marked):
             known = await self._results.look_up(writer, call, claim=claim)
             answered = (
                 await self._remotes.answer(writer, call, tool_call, known, agent) if call.effect == REMOTE else None
@@ -91,7 +102,8 @@ class CallTool:
                 return settled
             approved = settled
             claim = claim or known.state == "running"  # somebody said that it was not run after all
-        return await self._run(writer, call, tool_call, _Given(agent, tool, approved, claimed=claim, stage=stage))
+        given = _Given(agent, tool, approved, claimed=claim or marked, stage=stage)
+        return await self._run(writer, call, tool_call, given)
 
     async def _settle(
         self, writer: Writer, call: CallToolInput, tool_call: ToolCall, known: CallState, given: _Given
@@ -181,9 +193,9 @@ class CallTool:
         return found
 
 
-def _claimed(short: bool) -> tuple[ToolEffect, ...]:
-    """The effects whose calls are marked before they run. Of a short call nobody counts the attempts of other processes."""
-    return (ToolEffect.ONCE, ToolEffect.AT_MOST_ONCE) if short else (ToolEffect.ONCE,)
+def _claimed(local: bool) -> tuple[ToolEffect, ...]:
+    """The effects whose calls mark themselves before they run."""
+    return MARKED if local else (ToolEffect.ONCE,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

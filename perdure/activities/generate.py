@@ -10,7 +10,7 @@ from temporalio import activity
 
 from perdure.activities import contracts
 from perdure.activities.agent_stages import AgentStages
-from perdure.activities.ahead import with_results
+from perdure.activities.ahead import is_called_ahead, with_marks, with_results
 from perdure.activities.answer_row import (
     answer_row,
     argument_hashes,
@@ -81,6 +81,7 @@ class Generate:
             stored = await self._stored(writer, call)
             if stored is not None:
                 return stored
+            call = dataclasses.replace(call, ahead={})  # whoever had begun may be about to call them
         agent = self._services.app.agent(call.agent)
         held = holds_deltas(agent.middleware)
         deltas = DeltaLog(
@@ -92,10 +93,9 @@ class Generate:
             held=held or (call.ask is not None and call.ask.quiet),
         )
         try:
-            result = await self._buy(agent, writer, call, deltas, stage)
+            return await self._buy(agent, writer, call, deltas, stage)
         finally:
             deltas.stop()
-        return result if again else await with_results(self._services, self._tools, writer, call, result)
 
     async def _buy(
         self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog, stage: StagePlace | None
@@ -178,24 +178,26 @@ class Generate:
         response = dataclasses.replace(response, message=message)
         left, pending = await deltas.finish()
         row = answer_row(agent, await self._services.options(writer), call, response, stage)
+        ahead = is_called_ahead(call, message)
+        row = with_marks(call, agent, message, row) if ahead else row
         events: list[JSONValue] = [*left, *opening_events(call, message)]
         if holds_deltas(agent.middleware):  # nobody sees it before it is checked
             row = dataclasses.replace(row, scaffold=True)
             events = [*starting_events(call, message)]
         crash_point("generate.storing")
-        kind = await keep_trying(
+        saved = await keep_trying(
             lambda: save_answer(self._services.database, writer, row, events, pending), deadline=STORE_PATIENCE
         )
         crash_point("generate.stored")
-        self._services.announcer.changed(writer.key)
-        if kind == "stored":
+        self._services.announcer.changed(writer.key, calm=True)
+        if saved.kind == "stored":
             return await self._stored(writer, call) or GenerateResult(kind="late")
-        if kind != "won":
-            return GenerateResult(kind=kind)
+        if saved.kind != "won":
+            return GenerateResult(kind=saved.kind)
         self._services.remember(call.message, message)
         self._services.cache.add_answer(writer, row, call.epoch)
         self._won.add(call.run, row.position)
-        return GenerateResult(
+        result = GenerateResult(
             message=cut_answer(message).to_json(),
             sha256=row.sha256,
             usage=row.usage,
@@ -204,6 +206,9 @@ class Generate:
             prompt_sha256=str((row.prompt or {}).get("sha256", "")),
             data=data_of(message, call) if response.data is None else response.data,
         )
+        if not ahead or saved.paused:
+            return result
+        return await with_results(self._tools, writer, call, row, result)
 
     async def _save_partial(
         self, agent: Agent, writer: Writer, call: GenerateInput, deltas: DeltaLog

@@ -28,6 +28,7 @@ from perdure.uap.recent_bodies import RecentBodies
 from perdure.uap.session_key import SessionKey
 from perdure.uap.shared_limits import SharedLimits
 from perdure.uap.spec import Limits
+from perdure.upp.json_value import JSONObject
 from perdure.upp.messages import AssistantMessage, Message
 from perdure.upp.prices import Price, PriceTable
 
@@ -97,6 +98,7 @@ class Services:
     around_tool: AroundTool = _as_it_is
     kept: OrderedDict[str, bool] = field(default_factory=OrderedDict[str, bool])
     _answers: OrderedDict[str, AssistantMessage] = field(default_factory=OrderedDict[str, AssistantMessage])
+    _given: OrderedDict[str, JSONObject] = field(default_factory=OrderedDict[str, JSONObject])
     _options: OrderedDict[str, RunOptions] = field(default_factory=OrderedDict[str, RunOptions])
     _views: OrderedDict[str, list[dict[str, Any]] | None] = field(
         default_factory=OrderedDict[str, "list[dict[str, Any]] | None"]
@@ -143,9 +145,15 @@ class Services:
         """The options of a run; they never change."""
         known = self._options.get(writer.run)
         if known is None:
-            known = RunOptions.from_json(await read_options(self.database, writer.key, writer.run))
+            given = self._given.get(writer.run)
+            given = await read_options(self.database, writer.key, writer.run) if given is None else given
+            known = RunOptions.from_json(given)
             _put(self._options, writer.run, known)
         return known
+
+    def remember_options(self, run: str, options: JSONObject) -> None:
+        """Keep the options of a run that begins at hand for its model calls."""
+        _put(self._given, run, options)
 
     def contents(self, tenant: str) -> TenantContents:
         """The stored media of a tenant."""

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from perdure.errors import SchemaOutdated, ServerUnavailable
 from perdure.store.database import Database, is_away
 
-HEAD_REVISION = "0011"
+HEAD_REVISION = "0012"
 
 
 async def check_schema(database: Database) -> None:

@@ -27,6 +27,8 @@ class AnswerRow:
 
     Attributes:
         scaffold: it is its strategy's own, no part of the thread.
+        calls: each {"call_id", "tool", "args_sha256", "effect"}, with "mark", the number of this attempt, if it is about to be
+            made and its effect asks for a mark.
         prompt: the prompt that it answers, {"id", "sha256"}; it stands at the position before. None if there is none.
         prompt_body: the prompt's stored body.
     """
@@ -46,14 +48,23 @@ class AnswerRow:
     prompt_body: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SavedAnswer:
+    """What storing an answer came to.
+
+    Attributes:
+        kind: "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted.
+        paused: the session is; then no call is marked.
+    """
+
+    kind: str
+    paused: bool = False
+
+
 async def save_answer(
     database: Database, writer: Writer, row: AnswerRow, events: list[JSONValue], pending: Sequence[JSONObject]
-) -> str:
-    """Store an answer and open its tool calls.
-
-    Returns:
-        "won"; "stored" if it was there before; "late" if the run has ended; "gone" if the session is deleted.
-    """
+) -> SavedAnswer:
+    """Store an answer and open its tool calls; those that are marked as running, which they are from then on."""
     seal = database.seal(writer.key)
     answer = await database.call(
         "save_answer_v2", writer.key.tenant, writer.key.session, writer.run, writer.execution, row.id, row.node,
@@ -61,7 +72,7 @@ async def save_answer(
         escaped_json(row.calls), seal.event_text(events), seal.record_text(pending), row.scaffold, None if row.prompt is None else escaped_json(row.prompt),
         None if row.prompt_body is None else seal.body(row.prompt_body),
     )  # fmt: skip
-    return str(answer["kind"])
+    return SavedAnswer(str(answer["kind"]), bool(answer.get("paused")))
 
 
 async def keep_turn(
@@ -179,13 +190,6 @@ async def is_begun(database: Database, key: SessionKey, message: str) -> bool:
     )
     async with database.driver(key) as connection:
         return bool(await connection.fetchval(sql, key.tenant, key.session, message))
-
-
-async def is_paused(database: Database, key: SessionKey) -> bool:
-    """Whether a session's workflow has said that it is paused."""
-    sql = "select paused from perdure.session_heads where tenant_id = $1 and session_id = $2"
-    async with database.driver(key) as connection:
-        return bool(await connection.fetchval(sql, key.tenant, key.session))
 
 
 async def read_delta_text(database: Database, key: SessionKey, run: str, message: str) -> str:

@@ -18,6 +18,7 @@ CHANNEL = "perdure_events"
 END_MARK = "\t"
 """After the name of a session of which a run has ended; its name without it is told too. No id has it."""
 _BATCH_SECONDS = 0.005
+_CALM_SECONDS = 0.02
 _NOTIFY_BYTES = 7000
 _MIB = 1024 * 1024
 
@@ -133,7 +134,8 @@ async def read_last_seqs(database: Database, keys: Collection[SessionKey]) -> di
 class Announcer:
     """Tells listeners which sessions have new events, after the commit: at once, and what follows soon in batches.
 
-    The end of a run waits for no batch, for somebody may wait for it.
+    The end of a run waits for no batch, for somebody may wait for it; what comes with a stored answer or result waits a
+    little longer than deltas, so that many runs at once are announced together.
 
     A notify inside the writing transaction would hold a lock of the whole database at commit. What is lost here costs a
     viewer its next poll, never an event.
@@ -146,9 +148,17 @@ class Announcer:
         self._changed: dict[SessionKey, bool] = {}
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._soon = asyncio.Event()
 
-    def changed(self, key: SessionKey) -> None:
-        """Note that `key` has new events; returns at once."""
+    def changed(self, key: SessionKey, *, calm: bool = False) -> None:
+        """Note that `key` has new events; returns at once.
+
+        Args:
+            key: the session.
+            calm: they may wait for 20 ms behind what was announced before, else for 5 ms.
+        """
+        if not calm:
+            self._soon.set()
         self._note(key, ended=False)
 
     def ended(self, key: SessionKey) -> None:
@@ -159,6 +169,7 @@ class Announcer:
         self._changed[key] = ended or self._changed.get(key, False)
         if ended:
             self._hurry.set()
+            self._soon.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send(), name="announce events")
 
@@ -171,6 +182,7 @@ class Announcer:
         while self._changed:
             changed, self._changed = self._changed, {}
             self._hurry.clear()
+            self._soon.clear()
             try:
                 for text in _texts(changed):
                     async with self._database.driver() as connection:
@@ -178,9 +190,15 @@ class Announcer:
             except Exception as error:
                 if not is_away(error):
                     raise
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_BATCH_SECONDS):
-                    await self._hurry.wait()
+            await _until(self._hurry, _BATCH_SECONDS)
+            await _until(self._soon, _CALM_SECONDS - _BATCH_SECONDS)
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    if not event.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
 
 
 def _texts(changed: Mapping[SessionKey, bool]) -> list[str]:

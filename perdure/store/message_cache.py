@@ -102,6 +102,11 @@ class MessageCache:
         messages = entry.messages
         return messages[bisect_left(messages, first, key=_POSITION) : bisect_left(messages, end, key=_POSITION)]
 
+    def reaches(self, key: SessionKey, node: str, *, position: int, epoch: int) -> bool:
+        """Whether `read` has all messages of a node before a position at hand."""
+        entry = self._entries.get((key, node, epoch))
+        return position <= (0 if entry is None else entry.upto)
+
     def add_answer(self, writer: Writer, row: AnswerRow, epoch: int) -> None:
         """Note an answer that this process has stored. What stands beside the thread, or has a prompt, is left to `read`."""
         if row.scaffold or row.prompt is not None:

@@ -114,7 +114,7 @@ class Story:
         pending = cast("list[JSONObject]", values.pop("pending", []))
         row = self.answer(run, step, calls, **values)
         events: list[JSONValue] = [uap_event("action", step, {"message": row.id})] if row.calls else []
-        return await save_answer(self.database, self.writer(run), row, events, pending)
+        return (await save_answer(self.database, self.writer(run), row, events, pending)).kind
 
     async def deltas(self, run: str, words: str, step: int = 1, **values: Any) -> str:
         """Append one delta a word."""

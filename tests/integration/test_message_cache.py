@@ -57,6 +57,19 @@ async def test_what_a_process_wrote_itself_is_not_read_again(story: Story, calls
     assert await kept.cache.read(story.key, kept.node, first=2, end=5, epoch=EPOCH) == stored[2:5]
 
 
+async def test_how_far_it_reaches(story: Story) -> None:
+    """A conversation that nobody has read yet is at hand up to its first message."""
+    kept = Kept(story)
+    await story.run()
+
+    def reaches(position: int, epoch: int = EPOCH) -> bool:
+        return kept.cache.reaches(story.key, kept.node, position=position, epoch=epoch)
+
+    assert [reaches(0), reaches(1)] == [True, False]
+    await kept.load(1)
+    assert [reaches(0), reaches(1), reaches(2), reaches(1, epoch=1)] == [True, True, False, False]
+
+
 async def test_what_another_process_wrote_is_read(story: Story) -> None:
     """A result of a batch, then a whole step."""
     kept = Kept(story)

@@ -14,7 +14,7 @@ from tests.integration.test_kills import EFFECTS, finish, settle_waits, spec
 from tests.integration.test_short import APP
 
 AGENTS = ["worker", "halfway"]
-"""One whose model is short, too, and one whose model calls are regular activities."""
+"""One whose model is short, too, and one whose model calls are regular activities: both call tools with their answers."""
 
 
 def started(stack: Stack, **environment: str) -> WorkerProcess:
@@ -28,6 +28,17 @@ async def test_effect_classes_decide_after_a_crash(
     stack: Stack, tmp_path: Path, point: str, effect: str, agent: str
 ) -> None:
     """As of regular activities, but that an `at_most_once` call is marked before it runs: then its outcome is unknown."""
+    await _check_what_a_crash_leaves(stack, tmp_path, point, effect, agent)
+
+
+@pytest.mark.parametrize("effect", ["at_most_once", "once"])
+@pytest.mark.parametrize("point", ["call_tool.running", "call_tool.ran"])
+async def test_a_call_that_is_made_apart_marks_itself(stack: Stack, tmp_path: Path, point: str, effect: str) -> None:
+    """Of a local activity nobody counts the attempts of other processes."""
+    await _check_what_a_crash_leaves(stack, tmp_path, point, effect, "apart")
+
+
+async def _check_what_a_crash_leaves(stack: Stack, tmp_path: Path, point: str, effect: str, agent: str) -> None:
     values = spec(steps=1, calls=1, tool=effect)
     first = started(stack, PERDURE_CRASH_AT=point, PERDURE_CRASH_ONCE=str(tmp_path / "c"))
     async with stack.connect() as sessions:
@@ -67,6 +78,20 @@ async def test_a_stored_answer_is_not_bought_again(stack: Stack, tmp_path: Path,
     assert sorted(bought) == ([0, 1, 1, 2] if again else [0, 1, 2])
     if point == "generate.reporting":  # the results of the calls that were made ahead are stored, too
         assert len(stack.entries(values["name"], "tool")) in (2, 3)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_call_that_was_about_to_be_made_may_have_been_made(stack: Stack, tmp_path: Path, agent: str) -> None:
+    """The row has said so since the answer was stored: nobody can know that the worker died a moment before."""
+    values = spec(steps=1, calls=1, tool="at_most_once")
+    first = started(stack, PERDURE_CRASH_AT="generate.stored", PERDURE_CRASH_ONCE=str(tmp_path / "c"))
+    async with stack.connect() as sessions:
+        handle = await sessions.submit(agent, json.dumps(values))
+        async with first.replaced_when_dead():
+            assert await finish(sessions, handle) == "completed"
+    facts = await check_session(stack, handle.session, values["name"])
+    assert stack.entries(values["name"], "tool") == []
+    assert "outcome of this call is not known" in json.dumps(facts.messages[2].message.to_json()["results"])
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import uuid
 from collections import Counter
 
 import pytest
 
+from perdure.store.answers import SavedAnswer, save_answer
 from perdure.store.database import Database
 from perdure.store.tool_calls import CallState, Saved
 from perdure.uap.ids import new_id, results_id
@@ -27,6 +29,24 @@ async def test_claim_call_takes_a_pending_call_once(story: Story) -> None:
     states = await asyncio.gather(*(story.claim(run, attempt=n) for n in range(2, 7)))
     assert {item.state for item in states} == {"running"}
     assert {item.attempt for item in states} == {1}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_call_may_be_marked_with_its_answer(story: Story, paused: bool) -> None:
+    """In one transaction; unless the session is paused, as the answer says: then nothing is to be called."""
+    run = await story.run()
+    await story.set_head(paused=paused)
+    row = story.answer(run, calls=2)
+    row = dataclasses.replace(row, calls=[row.calls[0], {**row.calls[1], "mark": 3}])
+    saved = await save_answer(story.database, story.writer(run), row, [], [])
+    assert saved == SavedAnswer("won", paused)
+    found = [await story.claim(run, index, claim=False) for index in range(2)]
+    assert [(call.state, call.attempt) for call in found] == [
+        ("pending", 0),
+        ("pending", 0) if paused else ("running", 3),
+    ]
+    again = await save_answer(story.database, story.writer(run), row, [], [])
+    assert again == SavedAnswer("stored", paused)
 
 
 async def test_claims_at_once_have_one_winner(story: Story) -> None:
