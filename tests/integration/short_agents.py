@@ -17,5 +17,5 @@ SHORT = [dataclasses.replace(one, short=True) for one in TOOLS]
 worker = agent(name="worker", model=scripted(answer_spec, short=True), tools=SHORT, execution=loop(max_iterations=5000))
 halfway = agent(name="halfway", model=scripted(answer_spec), tools=SHORT, execution=loop(max_iterations=5000))
 alone = [dataclasses.replace(one, sequential=True) for one in SHORT]
-apart = agent(name="apart", model=scripted(answer_spec, short=True), tools=alone, execution=loop(max_iterations=5000))
+apart = agent(name="apart", model=scripted(answer_spec), tools=alone, execution=loop(max_iterations=5000))
 app = App(agents=[worker, halfway, apart])
