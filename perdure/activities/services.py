@@ -145,7 +145,7 @@ class Services:
         """The options of a run; they never change."""
         known = self._options.get(writer.run)
         if known is None:
-            given = self._given.get(writer.run)
+            given = self._given.pop(writer.run, None)
             given = await read_options(self.database, writer.key, writer.run) if given is None else given
             known = RunOptions.from_json(given)
             _put(self._options, writer.run, known)
