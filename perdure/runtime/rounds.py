@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from itertools import count
 from typing import NoReturn
 
 from temporalio.service import RPCError
@@ -35,6 +36,17 @@ async def repeat(
         for work in works:
             await _attempt(work)
         await asyncio.sleep(period.total_seconds() * CHANCE.uniform(1 - jitter, 1 + jitter))
+
+
+def seldom(work: Callable[[], Awaitable[object]], *, every: int) -> Callable[[], Awaitable[None]]:
+    """A work for `repeat` that is done in its first round and then in each `every`-th: what keeps for hours costs little."""
+    rounds = count()
+
+    async def now_and_then() -> None:
+        if next(rounds) % every == 0:
+            await work()
+
+    return now_and_then
 
 
 async def _attempt(work: Callable[[], Awaitable[object]]) -> None:

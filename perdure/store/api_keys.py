@@ -86,7 +86,7 @@ async def create_key(
 async def list_keys(database: Database, tenant: str) -> list[KeyRow]:
     """A tenant's keys, oldest first, revoked ones too."""
     query = select(api_keys).where(api_keys.c.tenant_id == tenant)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = (await connection.execute(query.order_by(api_keys.c.created_at, api_keys.c.id))).all()
     return [_key(row) for row in rows]
 
@@ -112,7 +112,7 @@ async def revoke_key(database: Database, tenant: str, identity: str) -> KeyRow:
 
 async def find_key(database: Database, identity: str) -> KeyRow | None:
     """The key of that id, whoever's it is: only it tells the tenant, so no query of it can filter by one."""
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         row = (await connection.execute(select(api_keys).where(api_keys.c.id == identity))).first()
     return None if row is None else _key(row)
 
@@ -128,7 +128,7 @@ async def note_use(database: Database, row: KeyRow, now: datetime) -> None:
 
 async def are_there_keys(database: Database) -> bool:
     """Whether any tenant was ever given a key. A revoked one counts: revoking the last must not open the server."""
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         return bool((await connection.execute(select(exists().select_from(api_keys)))).scalar())
 
 

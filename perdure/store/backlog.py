@@ -36,6 +36,6 @@ class Backlog:
 
 async def read_backlog(database: Database) -> Backlog:
     """What is open now."""
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         row = (await connection.execute(text(_COUNTS))).one()
     return Backlog(row.open_runs, row.open_waits, row.queued_inputs, max(0.0, float(row.oldest_s or 0)))

@@ -138,7 +138,7 @@ async def read_outcome(database: Database, key: SessionKey, ordinal: int) -> Eve
         events.c.session_id == key.session,
         events.c.note == outcome_note(ordinal),
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         return None
@@ -209,7 +209,7 @@ async def refuse(connection: AsyncConnection, key: SessionKey, turn: Turn, error
 async def read_base(database: Database, key: SessionKey, run: str) -> JSONObject | None:
     """Where a run that goes on from a checkpoint began, as Progress; None for any other run."""
     query = select(inputs.c.detail).where(*_of(key), inputs.c.run_id == run, inputs.c.kind == RESUME)
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         detail = cast("JSONObject | None", await connection.scalar(query))
     return cast("JSONObject | None", (detail or {}).get("progress"))
 

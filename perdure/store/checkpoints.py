@@ -56,7 +56,7 @@ async def last_checkpoint(database: Database, key: SessionKey, run: str) -> JSON
 
 async def list_checkpoints(database: Database, key: SessionKey, run: str | None = None) -> list[JSONObject]:
     """The records of a session's checkpoints, or of one run's, oldest first."""
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         rows = await read_checkpoints(connection, key)
     return [row.record for row in rows if run in (None, row.run)]
 

@@ -107,7 +107,7 @@ async def find_child_run(database: Database, key: SessionKey) -> ChildRun | None
         .join_from(sessions, runs, (runs.c.tenant_id == sessions.c.tenant_id) & (runs.c.session_id == sessions.c.id))
         .where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session, runs.c.id == child_run_id(key.session))
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         found = (await connection.execute(query)).first()
     if found is None:
         return None
@@ -118,5 +118,5 @@ async def find_child_run(database: Database, key: SessionKey) -> ChildRun | None
 async def session_exists(database: Database, key: SessionKey) -> bool:
     """Whether a session has been opened."""
     query = select(sessions.c.id).where(sessions.c.tenant_id == key.tenant, sessions.c.id == key.session)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         return await connection.scalar(query) is not None

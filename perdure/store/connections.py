@@ -71,8 +71,8 @@ class Connections:
             url,
             pool_size=size,
             max_overflow=size,
-            pool_timeout=5,
-            connect_args={"timeout": 3, "command_timeout": 30},
+            pool_timeout=15,
+            connect_args={"timeout": 10, "command_timeout": 30},
             json_serializer=escaped_json,
             execution_options={OPTION: keyring},
         )

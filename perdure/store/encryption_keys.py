@@ -48,7 +48,7 @@ async def noted_keys(database: Database) -> dict[str, bytes]:
     """The proofs of the keys under which something may be sealed, by id, oldest first."""
     columns = (encryption_keys.c.id, func.encode(encryption_keys.c.proof, "base64").label("proof"))
     query = select(*columns).where(encryption_keys.c.tenant_id == _EVERYBODY).order_by(encryption_keys.c.made_at)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         return {row.id: base64.b64decode(row.proof) for row in (await connection.execute(query)).all()}
 
 

@@ -78,7 +78,7 @@ async def find_faults(database: Database, tenant: str, sessions: Sequence[str], 
         sessions: ids, a page of them: a statement looks at no others.
         faults: the kinds.
     """
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return [found for fault in faults for found in await _find(connection, tenant, sessions, fault)]
 
 

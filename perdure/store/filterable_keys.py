@@ -51,7 +51,7 @@ async def set_filterable(database: Database, keys: Collection[str]) -> None:
 
 async def list_filterable(database: Database) -> dict[str, str]:
     """The keys by which lists can be filtered, each with its state: `ADDED`, `FILLING` or `COMPLETE`."""
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         return await _states(connection)
 
 

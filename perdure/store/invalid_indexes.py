@@ -39,7 +39,7 @@ class InvalidIndex:
 async def find_invalid(database: Database) -> list[InvalidIndex]:
     """The invalid indexes of the schema, but for those that are being built just now; by name."""
     known = {index.name for table in metadata.sorted_tables for index in table.indexes}
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = (await connection.execute(text(_INVALID))).all()
     return [InvalidIndex(row.name, row.plain in known or (row.kept and not _is_leaving(row.plain))) for row in rows]
 

@@ -60,7 +60,7 @@ async def keep_labels(database: Database, *, batch: int = BATCH) -> int:
     Raises:
         KeyMissing: something is sealed under a key that this process lacks.
     """
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         if not await connection.scalar(_IS_DUE):
             return 0
     for statement in (_MARK, _BEGIN):
@@ -128,7 +128,7 @@ async def _after(connection: AsyncConnection, place: SessionKey, limit: int, *, 
 async def _label_noted(database: Database, batch: int) -> int:
     """Write the labels that the writers of sealed metadata have left out."""
     query = select(unlabelled_sessions).limit(batch)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         noted = [SessionKey(row.tenant_id, row.session_id) for row in (await connection.execute(query)).all()]
     for key in noted:
         try:

@@ -29,14 +29,14 @@ Gap = tuple[int, int]
 
 async def find_uneven(database: Database, tenant: str, sessions: Sequence[str]) -> list[str]:
     """Of these sessions those whose log has fewer events than numbers: folded, or with a gap."""
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.scalars(text(_UNEVEN), {"tenant": tenant, "sessions": list(sessions)})
         return list(rows)
 
 
 async def find_gaps(database: Database, key: SessionKey) -> list[Gap]:
     """The numbers that are missing from a session's log, in order; few events at a time are in memory."""
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         last = await connection.scalar(text(_LAST), key._asdict()) or 0
     missing: list[Gap] = []
     seen = 0

@@ -85,7 +85,7 @@ async def page_open_runs(
     """
     values: dict[str, Any] = {"tenant": tenant, "quiet_s": quiet.total_seconds(), "limit": limit}
     values |= {"started": after.started_at if after else _BEGINNING, "id": after.id if after else ""}
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(text(_OPEN), values)).all()
     return [
         OpenRun(
@@ -115,7 +115,7 @@ async def read_standings(
         "tenants": [key.tenant for key in asked], "sessions": [key.session for key in asked],
         "quiet_s": quiet.total_seconds(),
     }  # fmt: skip
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = (await connection.execute(text(query), values)).all()
     found: dict[SessionKey, str] = {}
     for row in rows:

@@ -66,7 +66,7 @@ async def page_orphans(database: Database, tenant: str, table: Table, *, after: 
         limit: how many sessions.
     """
     sql = (_STEPS if _has_index(table) else _SCAN).format(table=table.name) + _KNOWN
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(text(sql), {"tenant": tenant, "after": after, "limit": limit})).all()
         gone = [row.session_id for row in rows if not row.known]
         own: Any = table.c.session_id

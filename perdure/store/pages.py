@@ -61,7 +61,7 @@ _FIRST_TAKEN = CheckpointPlace(1, -1, -1, "", "")
 async def list_agents(database: Database, tenant: str) -> list[AgentRow]:
     """All agents that workers have registered, by name."""
     query = select(agents).where(agents.c.tenant_id == tenant).order_by(agents.c.name)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = (await connection.execute(query)).all()
     return [agent_row(row) for row in rows]
 
@@ -80,7 +80,7 @@ async def page_runs(database: Database, key: SessionKey, *, before: int | None, 
     )
     if before is not None:
         query = query.where(inputs.c.ordinal < before)
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         given = (await connection.execute(query.order_by(inputs.c.ordinal.desc()).limit(limit))).all()
         begun = select(runs).where(
             runs.c.tenant_id == key.tenant,
@@ -105,7 +105,7 @@ async def list_queued(database: Database, key: SessionKey, *, limit: int) -> lis
         inputs.c.kind.in_(RUNS),
         inputs.c.state == "queued",
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         rows = (await connection.execute(query.order_by(inputs.c.ordinal).limit(limit))).all()
     return [queued_row(row) for row in rows]
 
@@ -123,7 +123,7 @@ async def page_checkpoints(
     """
     at = after or _START
     rows: list[Row[Any]] = []
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         if at.place == 0:
             rows += await _checkpoints_after(connection, key, _IMPORTED, at, limit)
             at = _FIRST_TAKEN
@@ -196,5 +196,5 @@ async def _positions(
     )
     if end is not None:
         query = query.where(messages.c.position < end)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         return (await connection.execute(query.order_by(messages.c.position).limit(limit))).scalars().all()

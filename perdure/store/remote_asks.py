@@ -136,7 +136,7 @@ async def find_answer(database: Database, writer: Writer, message: str, index: i
         waits.c.tenant_id == key.tenant, waits.c.session_id == key.session, waits.c.message_id == message,
         waits.c.index == index, waits.c.kind == _KIND, waits.c.answer.is_not(None),
     )  # fmt: skip
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         return cast("JSONObject | None", await connection.scalar(query.order_by(waits.c.asked_at).limit(1)))
 
 
@@ -145,7 +145,7 @@ async def read_ask(database: Database, key: SessionKey, ask: str) -> AskRow | No
     query = select(remote_asks).where(
         remote_asks.c.tenant_id == key.tenant, remote_asks.c.id == ask, remote_asks.c.session_id == key.session
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         row = (await connection.execute(query)).first()
         return None if row is None else ask_row(row)
 
@@ -155,7 +155,7 @@ async def read_frames(database: Database, key: SessionKey, ask: str) -> list[byt
     query = select(remote_ask_frames.c.frame).where(
         remote_ask_frames.c.tenant_id == key.tenant, remote_ask_frames.c.ask == ask
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         return [*(await connection.scalars(query.order_by(remote_ask_frames.c.seq))).all()]
 
 

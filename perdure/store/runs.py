@@ -190,7 +190,7 @@ async def list_runs(database: Database, key: SessionKey) -> list[RunRow]:
 
     The queue is read first: a run that begins meanwhile is then in both, and not in neither.
     """
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         waiting = select(inputs).where(
             inputs.c.tenant_id == key.tenant, inputs.c.session_id == key.session, inputs.c.state == "queued",
             inputs.c.kind.in_(RUNS),

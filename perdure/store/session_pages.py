@@ -36,7 +36,7 @@ async def page_ids(database: Database, tenant: str, *, after: str, limit: int) -
         after: the last id of the page before; empty for the first page.
         limit: at most so many.
     """
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return list(await connection.scalars(text(_IDS), {"tenant": tenant, "after": after, "limit": limit}))
 
 
@@ -51,7 +51,7 @@ async def page_heads(database: Database, *, quiet: timedelta, after: SessionKey 
     """
     tenant, session = after or ("", "")
     values: dict[str, Any] = {"tenant": tenant, "session": session, "limit": limit, "quiet_s": quiet.total_seconds()}
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = (await connection.execute(text(_HEADS), values)).all()
     keys = [SessionKey(row.tenant_id, row.session_id) for row in rows]
     return HeadPage(

@@ -79,7 +79,7 @@ class Stub:
 
 async def read_nodes_of(database: Database, tenant: str, sessions: Sequence[str]) -> list[NodeThread]:
     """The threads of these sessions that hold any message."""
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(text(_NODES), {"tenant": tenant, "sessions": list(sessions)})).all()
     return [NodeThread(SessionKey(tenant, row.session_id), row.node_id, row.parent_id, row.before) for row in rows]
 
@@ -87,7 +87,7 @@ async def read_nodes_of(database: Database, tenant: str, sessions: Sequence[str]
 async def page_stubs(database: Database, thread: NodeThread, *, first: int, limit: int) -> list[Stub]:
     """The next messages of a thread from a position on, in order; of failed runs and the like none."""
     values: dict[str, Any] = {**thread.key._asdict(), "node": thread.node, "before": thread.before}
-    async with database.transaction(thread.key) as connection:
+    async with database.reading(thread.key) as connection:
         rows = (await connection.execute(text(_STUBS), {**values, "first": first, "limit": limit})).all()
     return [Stub(row.id, row.position, row.type, row.sha256, row.has_input) for row in rows]
 
@@ -102,7 +102,7 @@ class KnownResults:
 
 async def read_known_results(database: Database, key: SessionKey, node: str) -> KnownResults:
     """What is known of a thread's calls besides what its messages say."""
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         rows = (await connection.execute(text(_CALLS), {**key._asdict(), "node": node})).all()
     known = KnownResults({}, [])
     for row in rows:

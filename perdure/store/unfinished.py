@@ -25,5 +25,5 @@ select h.session_id from perdure.session_heads h
 async def find_unfinished(database: Database, tenant: str, sessions: Sequence[str]) -> list[str]:
     """Of these sessions those that are marked as being deleted, with nobody at it; a sub-agent's goes with its root's."""
     values = {"tenant": tenant, "sessions": list(sessions), "quiet_s": QUIET.total_seconds()}
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return list(await connection.scalars(text(_UNFINISHED), values))

@@ -60,7 +60,7 @@ class UnnamedPayload:
 
 async def find_unnamed(database: Database, tenant: str, sessions: Sequence[str]) -> list[UnnamedPayload]:
     """The bodies of these sessions that no row names, of sessions that nothing runs in."""
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return await _find(connection, tenant, sessions)
 
 

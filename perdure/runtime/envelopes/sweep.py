@@ -14,7 +14,7 @@ from perdure.runtime.envelopes.ending import catch_up, end_stream
 from perdure.runtime.envelopes.informs import finish_joining
 from perdure.runtime.envelopes.parts import DeskParts
 from perdure.runtime.envelopes.proposals import decide
-from perdure.runtime.rounds import repeat
+from perdure.runtime.rounds import repeat, seldom
 from perdure.store.envelopes.exchanges import exchanges_of_ended_runs, unbegun_exchanges
 from perdure.store.envelopes.forgetting import forget_old
 from perdure.store.envelopes.informs import unjoined_informs
@@ -26,6 +26,7 @@ PATIENCE = timedelta(seconds=2)
 """So long the process that took an envelope has for what it asks for, before another one does it."""
 
 _BATCH = 100
+_KEPT_EVERY = 5
 _UNREAD = timedelta(hours=1)
 """So long at least a subscription goes on of which nobody reads."""
 
@@ -40,8 +41,9 @@ class EnvelopeSweep:
         self._parts = parts
 
     async def run(self) -> NoReturn:
-        """A round each `PERIOD` until cancelled."""
-        await repeat((self.begin, self.cancel, self.settle, self.expire, self.join, self.forget), PERIOD, jitter=0.2)
+        """A round each `PERIOD` until cancelled; what is kept for hours is looked at in each fifth."""
+        kept = (seldom(work, every=_KEPT_EVERY) for work in (self.expire, self.forget))
+        await repeat((self.begin, self.cancel, self.settle, self.join, *kept), PERIOD, jitter=0.2)
 
     async def begin(self) -> int:
         """Begin what was kept and not begun; how many exchanges."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NoReturn
 
-from perdure.runtime.rounds import repeat
+from perdure.runtime.rounds import repeat, seldom
 from perdure.runtime.uamp.chats import UampChats, presence
 from perdure.store.database import Database
 from perdure.store.events import Announcer
@@ -16,6 +16,7 @@ from perdure.uap.session_key import SessionKey
 
 PERIOD = timedelta(seconds=2)
 TIMEOUT = "timeout"
+_KEPT_EVERY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ class UampSweep:
         self._times = times
 
     async def run(self) -> NoReturn:
-        """A round each `PERIOD` until cancelled."""
-        await repeat((self.clear_seats, self.end_idle, self.delete_old), PERIOD, jitter=0.2)
+        """A round each `PERIOD` until cancelled; what is kept for days is looked at in each fifth."""
+        kept = seldom(self.delete_old, every=_KEPT_EVERY)
+        await repeat((self.clear_seats, self.end_idle, kept), PERIOD, jitter=0.2)
 
     async def end_idle(self) -> int:
         """Whoever is connected is told with reason "timeout"; how many ended."""

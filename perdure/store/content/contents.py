@@ -106,7 +106,7 @@ async def find_content(database: Database, ident: str, tenant: str | None = None
     query = _heads().where(contents.c.id == ident.lower(), _is_alive())
     if tenant is not None:
         query = query.where(contents.c.tenant_id == tenant)
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         found = (await connection.execute(query)).first()
     return None if found is None else _row(found)
 
@@ -114,7 +114,7 @@ async def find_content(database: Database, ident: str, tenant: str | None = None
 async def find_contents(database: Database, tenant: str, idents: Collection[str]) -> dict[str, ContentRow]:
     """A tenant's media by id; what is not there, or over, is left out."""
     query = _heads().where(contents.c.tenant_id == tenant, contents.c.id.in_(idents), _is_alive())
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(query)).all()
     return {row.id: _row(row) for row in rows}
 
@@ -134,7 +134,7 @@ async def page_contents(
     if after is not None:
         query = query.where(tuple_(contents.c.made_at, contents.c.id) < after)
     query = query.order_by(contents.c.made_at.desc(), contents.c.id.desc()).limit(limit)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return [_row(row) for row in (await connection.execute(query)).all()]
 
 
@@ -145,7 +145,7 @@ async def read_content(database: Database, row: ContentRow) -> bytes:
         DamagedSession: they are not there any more, or not those that its row names.
     """
     key = SessionKey(row.tenant, row.id)
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         body = await connection.scalar(select(contents.c.bytes).where(_is(row.tenant, row.id)))
     return checked(row.sha256, body, "content")
 

@@ -30,7 +30,7 @@ async def known_hashes(database: Database, tenant: str, ids: Collection[UUID], *
     query = select(_KEPT.id, _KEPT.sender, _KEPT.sha256).where(
         _KEPT.tenant_id == tenant, _KEPT.id.in_([str(ident) for ident in ids])
     )
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(query)).all()
     known: dict[UUID, str] = {}
     for ident in ids:
@@ -58,7 +58,7 @@ async def find_session(database: Database, tenant: str, own: str, sender: str, i
         _KEPT.tenant_id == tenant, _KEPT.own == own, _KEPT.sender == sender, _KEPT.id.in_(names),
         _KEPT.session_id.is_not(None),
     )  # fmt: skip
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(query)).all()
     best = min(rows, key=lambda row: names.index(row.id), default=None)
     return None if best is None else best.session_id

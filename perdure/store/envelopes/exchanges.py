@@ -23,7 +23,7 @@ _OPEN = _COLUMNS.ended_at.is_(None)
 
 async def find_exchange(database: Database, tenant: str, exchange_id: str) -> ExchangeRow | None:
     """An exchange by its id; None if it is not there, or not any more."""
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return await exchange_in(connection, tenant, exchange_id)
 
 
@@ -42,7 +42,7 @@ async def find_stream(database: Database, tenant: str, stream_id: str, *, peer: 
         peer: who asks: the DID of its opener.
     """
     own = (_COLUMNS.tenant_id == tenant, _COLUMNS.sender == peer, _COLUMNS.stream_id == stream_id)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return await _first(connection, *own)
 
 
@@ -82,7 +82,7 @@ async def opening_envelope(database: Database, row: ExchangeRow) -> bytes | None
         envelopes.c.tenant_id == row.tenant, envelopes.c.own == row.own, envelopes.c.sender == row.sender,
         envelopes.c.id == envelope,
     )  # fmt: skip
-    async with database.transaction(SessionKey(row.tenant, envelope)) as connection:
+    async with database.reading(SessionKey(row.tenant, envelope)) as connection:
         return cast("bytes | None", await connection.scalar(select(envelopes.c.raw).where(*own)))
 
 
@@ -102,7 +102,7 @@ async def unbegun_exchanges(
         _COLUMNS.tenant_id == tenant, _OPEN, _COLUMNS.session_id.is_(None), _COLUMNS.opened_at < before,
         _COLUMNS.intent.in_([intent.value for intent in intents]),
     )  # fmt: skip
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(_COLUMNS.opened_at, _COLUMNS.id).limit(limit))
         return [exchange_row(row) for row in rows.all()]
 
@@ -130,7 +130,7 @@ async def exchanges_of_ended_runs(database: Database, tenant: str, *, limit: int
     query = select(envelope_exchanges).where(
         _COLUMNS.tenant_id == tenant, _OPEN, _COLUMNS.run_id.is_not(None), ended | withdrawn
     )
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(_COLUMNS.opened_at, _COLUMNS.id).limit(limit))
         return [exchange_row(row) for row in rows.all()]
 
@@ -152,7 +152,7 @@ async def list_proposals(database: Database, tenant: str, *, after: str | None, 
         query = query.where(
             tuple_(_COLUMNS.opened_at, _COLUMNS.id) > select(last.c.opened_at, last.c.id).scalar_subquery()
         )
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(_COLUMNS.opened_at, _COLUMNS.id).limit(limit))
         return [exchange_row(row) for row in rows.all()]
 
@@ -165,5 +165,5 @@ async def _first(connection: AsyncConnection, *own: Any) -> ExchangeRow | None:
 async def _was_stream(database: Database, tenant: str, stream_id: str, *, peer: str) -> bool:
     """Whether an envelope of this opener is remembered that opened a stream of that id, which may be gone."""
     own = (envelopes.c.tenant_id == tenant, envelopes.c.stream_id == stream_id, envelopes.c.sender == peer)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return bool(await connection.scalar(select(exists().where(*own))))

@@ -73,7 +73,7 @@ async def unjoined_informs(database: Database, tenant: str, *, before: datetime,
     query = select(envelopes).where(
         _KEPT.tenant_id == tenant, text(JOINING), _KEPT.session_id.is_not(None), _KEPT.at < before
     )
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = (await connection.execute(query.order_by(_KEPT.at, _KEPT.id).limit(limit))).all()
         return [envelope_row(row) for row in rows]
 

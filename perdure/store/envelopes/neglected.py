@@ -78,6 +78,6 @@ async def free_inform(database: Database, row: EnvelopeRow) -> None:
 
 
 async def _found(database: Database, tenant: str, query: Any, limit: int) -> list[ExchangeRow]:
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(_COLUMNS.opened_at, _COLUMNS.id).limit(limit))
         return [exchange_row(row) for row in rows.all()]

@@ -25,5 +25,5 @@ async def has_session(database: Database, tenant: str, own: str, sender: str, se
     found = exists().where(
         _KEPT.tenant_id == tenant, _KEPT.own == own, _KEPT.sender == sender, _KEPT.session_id == session
     )
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return bool(await connection.scalar(select(found)))

@@ -85,7 +85,7 @@ async def open_account(
 async def list_accounts(database: Database, tenant: str) -> list[AccountRow]:
     """A tenant's accounts, oldest first."""
     query = select(payment_accounts).where(payment_accounts.c.tenant_id == tenant)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(payment_accounts.c.created_at, payment_accounts.c.id))
         return [_account(row) for row in rows]
 
@@ -166,7 +166,7 @@ async def list_entries(
     """What moved an account's balance, oldest first, behind an ordinal."""
     table = payment_entries
     query = select(table).where(table.c.tenant_id == tenant, table.c.account == account, table.c.ordinal > after)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         rows = await connection.execute(query.order_by(table.c.ordinal).limit(limit))
         return [
             EntryRow(row.ordinal, row.kind, row.ref, row.amount, row.balance, row.for_session, row.for_run, row.at)

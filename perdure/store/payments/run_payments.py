@@ -186,7 +186,7 @@ async def read_run_payment(database: Database, key: SessionKey, run: str) -> Run
         .join_from(paid, runs, of_run, isouter=True)
         .where(paid.c.tenant_id == key.tenant, paid.c.run_id == run)
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         row = (await connection.execute(query)).first()
     if row is None:
         return None
@@ -208,7 +208,7 @@ async def read_policy(database: Database, key: SessionKey, run: str) -> JSONObje
     query = select(runs.c.spec).where(
         runs.c.tenant_id == key.tenant, runs.c.session_id == key.session, runs.c.id == run
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         spec = cast("JSONObject | None", await connection.scalar(query))
     return cast("JSONObject | None", (spec or {}).get("paid"))
 

@@ -25,7 +25,7 @@ async def mark_expired(database: Database, *, limit: int = 100) -> list[SessionK
     Returns:
         Those that were ended by this call.
     """
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         due = (await connection.execute(_DUE, {"limit": limit})).all()
     return [key for row in due if await _expire(database, key := SessionKey(row.tenant_id, row.id))]
 

@@ -112,5 +112,5 @@ async def page_stage_ids(database: Database, tenant: str, *, after: str, limit: 
         after: the last id of the page before; empty for the first page.
         limit: at most so many.
     """
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         return list(await connection.scalars(_IDS, {"tenant": tenant, "after": after, "limit": limit}))

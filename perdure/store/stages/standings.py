@@ -86,7 +86,7 @@ async def page_begun(
     """
     values: dict[str, Any] = {"tenant": tenant, "quiet_s": quiet.total_seconds(), "limit": limit}
     values |= {"started": after.started_at if after else _BEGINNING, "id": after.id if after else ""}
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         query = text(_BEGUN).bindparams(**values).columns(name=stage_actions.c.name.type)
         rows = (await connection.execute(query)).all()
     return [

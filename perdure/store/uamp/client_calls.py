@@ -23,6 +23,6 @@ async def was_asked_for(database: Database, key: SessionKey, call_id: str) -> bo
         waits.c.tenant_id == key.tenant, waits.c.session_id == key.session, waits.c.kind == _CLIENT_TOOL
     )
     known = {call_id, call_id.partition("~")[0]}
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         asked = (await connection.scalars(query)).all()
     return any(item.get("call") in known for item in asked)

@@ -66,7 +66,7 @@ async def find_session(database: Database, tenant: str, ident: str) -> UampSessi
     """
     if not is_uuid4(ident):
         return None
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         row = (await connection.execute(_of(tenant, ident))).first()
     return None if row is None else session_row(row)
 

@@ -17,7 +17,7 @@ from perdure.upp.json_value import JSONObject, loads
 async def find_response(database: Database, tenant: str, response: str) -> ResponseRow | None:
     """A response by its id."""
     query = select(uamp_responses).where(uamp_responses.c.tenant_id == tenant, uamp_responses.c.id == response)
-    async with database.transaction(tenant) as connection:
+    async with database.reading(tenant) as connection:
         row = (await connection.execute(query)).first()
     return None if row is None else response_row(row)
 
@@ -27,7 +27,7 @@ async def open_responses(database: Database, key: SessionKey) -> list[ResponseRo
     query = select(uamp_open_responses).where(
         uamp_open_responses.c.tenant_id == key.tenant, uamp_open_responses.c.session_id == key.session
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         rows = await connection.execute(query.order_by(uamp_open_responses.c.made_at, uamp_open_responses.c.id))
         return [response_row(row) for row in rows.all()]
 
@@ -40,7 +40,7 @@ async def response_inputs(database: Database, row: ResponseRow) -> list[JSONObje
         uamp_taken.c.response == row.id,
         uamp_taken.c.body.is_not(None),
     )
-    async with database.transaction(SessionKey(row.tenant, row.session)) as connection:
+    async with database.reading(SessionKey(row.tenant, row.session)) as connection:
         bodies = await connection.scalars(query.order_by(uamp_taken.c.ordinal))
         return [cast(JSONObject, loads(cast(bytes, body))) for body in bodies.all()]
 
@@ -80,7 +80,7 @@ async def find_unbegun(database: Database, *, older_than: timedelta, limit: int 
         uamp_responses.c.ended_at.is_(None),
         uamp_responses.c.made_at < func.clock_timestamp() - older_than,
     )
-    async with database.transaction() as connection:
+    async with database.reading() as connection:
         rows = await connection.execute(query.order_by(func.random()).limit(limit))
         return [response_row(row) for row in rows.all()]
 

@@ -63,7 +63,7 @@ async def responses_behind(database: Database, key: SessionKey, uamp_session: st
         )
         .order_by(uamp_responses.c.made_at)
     )
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         return [response_row(row) for row in (await connection.execute(query)).all()]
 
 
@@ -84,11 +84,11 @@ async def seq_at_opening(database: Database, session: UampSessionRow) -> int:
         .order_by(events.c.seq.desc())
         .limit(1)
     )
-    async with database.transaction(session.key) as connection:
+    async with database.reading(session.key) as connection:
         return await connection.scalar(query) or 0
 
 
 async def _first(database: Database, key: SessionKey, query: Any) -> ResponseRow | None:
-    async with database.transaction(key) as connection:
+    async with database.reading(key) as connection:
         row = (await connection.execute(query)).first()
     return None if row is None else response_row(row)

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.errors import ServerUnavailable
 from perdure.runtime.event_stream import StreamClosed
-from perdure.runtime.rounds import repeat
+from perdure.runtime.rounds import repeat, seldom
 
 
 class Works:
@@ -58,3 +58,18 @@ async def test_a_server_that_is_away_is_no_error_nor_is_leaving(
     with caplog.at_level(logging.INFO):
         await rounds_of(error)
     assert {record.levelno for record in caplog.records} == {logging.INFO}
+
+
+async def test_what_keeps_is_done_in_the_first_round_and_then_in_each_third() -> None:
+    """Two that are made of one function count their own rounds."""
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("kept")
+
+    first, second = seldom(work, every=3), seldom(work, every=3)
+    for _ in range(7):
+        done.append("round")
+        await first()
+    await second()
+    assert done == [*["round", "kept", "round", "round"] * 2, "round", "kept", "kept"]
