@@ -19,6 +19,8 @@ from perdure.upp.messages import AssistantMessage, ToolResultMessage
 from tests.integration.stack import Stack, eventually
 
 TERMINAL = ("run.completed", "run.failed", "run.cancelled")
+FORGETTING_S = 300
+"""How long Temporal may take to delete a closed execution: it asks whether it may each 30 s, and then less and less often."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,16 @@ async def executions(sessions: Sessions, workflow_id: str) -> list[WorkflowExecu
         return found if newest in {item.run_id for item in found} else []
 
     return await eventually(listed, what=f"{workflow_id} in Temporal's list")
+
+
+async def until_forgotten(sessions: Sessions, workflow_id: str) -> None:
+    """Return once Temporal has deleted all executions of a workflow."""
+
+    async def forgotten() -> bool:
+        found = sessions.client.list_workflows(f"WorkflowId = '{workflow_id}'")
+        return not [one async for one in found]
+
+    await eventually(forgotten, seconds=FORGETTING_S, what=f"the deletion of the executions of {workflow_id}")
 
 
 async def count_activities(sessions: Sessions, session: str) -> dict[str, int]:

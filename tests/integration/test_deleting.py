@@ -17,6 +17,7 @@ from perdure.store.deleting import mark_deleting
 from perdure.store.tables import metadata
 from perdure.uap.ids import new_id
 from tests.integration.agents import HELD
+from tests.integration.facts import until_forgotten
 from tests.integration.stack import ROOT, Stack, WorkerProcess, eventually
 from tests.integration.test_kills import finish, spec, submit
 
@@ -42,14 +43,6 @@ async def rows_of(sessions: Sessions, *ids: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-async def _executions_gone(sessions: Sessions, handle: RunHandle) -> None:
-    async def gone() -> bool:
-        query = f"WorkflowId = '{handle.accepted.key.workflow_id}'"
-        return not [one async for one in sessions.client.list_workflows(query)]
-
-    await eventually(gone, seconds=90, what="the deletion of the executions")
-
-
 async def _done(sessions: Sessions, **values: Any) -> RunHandle:
     handle = await submit(sessions, spec(**{"steps": 1, "size": 70_000, "tool": "none", **values}))
     assert await finish(sessions, handle) == "completed"
@@ -71,7 +64,7 @@ async def test_all_of_a_session_goes(stack: Stack, steady_worker: WorkerProcess)
             await handle.status()
         with pytest.raises(UnknownSession):
             await submit(sessions, spec(), session=handle.session)
-        await _executions_gone(sessions, handle)
+        await until_forgotten(sessions, handle.accepted.key.workflow_id)
         woken = await sessions.client.start_workflow(
             SESSION,
             SessionInput("default", handle.session, "worker"),

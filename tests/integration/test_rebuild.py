@@ -14,6 +14,7 @@ from perdure.store.database import Database
 from perdure.store.tables import checkpoints, runs, sessions, thread_nodes, tool_calls
 from perdure.uap.ids import new_id
 from perdure.uap.session_key import SessionKey
+from tests.integration.facts import FORGETTING_S
 from tests.integration.rebuilt_sessions import (
     INDEX,
     NOTHING,
@@ -178,7 +179,7 @@ async def test_lost_history_takes_nothing_away(stack: Stack, forgotten: Forgotte
         async def gone() -> bool:
             return not await has_history(using, key, forgotten.lost)
 
-        await eventually(gone, seconds=90, what="the end of the history")
+        await eventually(gone, seconds=FORGETTING_S, what="the end of the history")
         async with using.database.transaction() as connection:
             for table, run in (
                 (runs, runs.c.id),

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ import pytest_asyncio
 
 from perdure.uap.session_key import SessionKey
 from tests.integration.api_server import ApiProcess, code_of
+from tests.integration.facts import until_forgotten
 from tests.integration.stack import Stack, eventually
 from tests.integration.stage_door import Door, desk_worker, detail_of, door_of
 
@@ -89,10 +89,4 @@ async def test_a_deletion_that_was_cut_off_is_finished_by_the_next(stack: Stack,
     assert again.status_code == (204 if point == "stage_delete.ended" else 404)
     assert detail_of(await door.execute(session, "handshake"), 404) == "Session not found"
     async with stack.connect() as sessions:
-        workflow = SessionKey(sessions.tenant, session).stage_workflow_id
-
-        async def forgotten() -> Any:
-            """Temporal takes its time for that."""
-            return not [one async for one in sessions.client.list_workflows(f"WorkflowId = '{workflow}'")]
-
-        await eventually(forgotten, what="the deletion of the executions")
+        await until_forgotten(sessions, SessionKey(sessions.tenant, session).stage_workflow_id)

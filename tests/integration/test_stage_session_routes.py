@@ -15,6 +15,7 @@ from perdure.uap.session_key import SessionKey
 from tests.integration.api_server import ApiProcess, checked, code_of
 from tests.integration.door_stages import DESK, ODD, TTL_S
 from tests.integration.event_api import Viewer
+from tests.integration.facts import until_forgotten
 from tests.integration.stack import Stack, eventually
 from tests.integration.stage_door import PATIENTLY, Door, desk_worker, detail_of, door_of, until_begun
 
@@ -270,13 +271,7 @@ async def test_a_deleted_session_is_gone_whole(door: Door, stack: Stack, tmp_pat
     assert detail_of(await door.execute(session, "handshake"), 404) == "Session not found"
     assert code_of(await door.http.delete(path), 404) == "session_not_found"
     async with stack.connect() as sessions:
-        workflow = SessionKey(sessions.tenant, session).stage_workflow_id
-
-        async def forgotten() -> bool:
-            """Temporal takes its time for that."""
-            return not [one async for one in sessions.client.list_workflows(f"WorkflowId = '{workflow}'")]
-
-        await eventually(forgotten, what="the deletion of the executions")
+        await until_forgotten(sessions, SessionKey(sessions.tenant, session).stage_workflow_id)
         async with sessions.database.driver() as connection:
             for table in ("stage_sessions", "stage_actions", "stage_values", "session_heads", "events"):
                 column = "id" if table == "stage_sessions" else "session_id"
