@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
-import asyncpg
-
 from perdure.errors import ServerError, SessionGone, UnknownSession
 from perdure.runtime.event_feed import EventFeed
 from perdure.store.database import Database, is_away
@@ -210,7 +208,7 @@ class EventStream:
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen_once(self) -> None:
-        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(self._database.dsn(), timeout=3)
+        connection = await self._database.connect_alone()
         ended = asyncio.Event()
         connection.add_termination_listener(lambda _: ended.set())
         try:

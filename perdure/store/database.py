@@ -68,8 +68,22 @@ class Database:
         return f"{self._url.host}:{self._url.port or 5432}/{self._url.database}"
 
     def dsn(self) -> str:
-        """The URL as the bare driver wants it, with the password: for the listener's own connection."""
+        """The URL as the bare driver wants it, with the password."""
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    async def connect_alone(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection beside the pool, for one who listens, or opens nothing. Its caller ends it.
+
+        It is made in a task of its own: the driver leaves errors to the collector when it is cancelled on the way.
+        """
+        making = asyncio.create_task(asyncpg.connect(self.dsn(), timeout=3), name="connect to PostgreSQL")
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            (made,) = await asyncio.gather(making, return_exceptions=True)
+            if not isinstance(made, BaseException):
+                made.terminate()
+            raise
 
     def seal(self, key: SessionKey) -> Seal:
         """What seals a session's values."""

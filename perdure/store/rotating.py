@@ -199,7 +199,7 @@ def _given(place: Place, key: str) -> tuple[Any]:
 @asynccontextmanager
 async def _raw(database: Database) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
     """A connection that opens nothing."""
-    connection = await asyncpg.connect(database.dsn(), timeout=3)
+    connection = await database.connect_alone()
     try:
         yield connection
     finally:

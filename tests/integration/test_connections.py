@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -27,6 +28,23 @@ async def test_a_cancel_while_a_connection_is_made_leaves_none_open(stack: Stack
         await asyncio.gather(asking, return_exceptions=True)
         await opened.close()
     gc.collect()  # a connection that nobody has closed says so here, which is an error
+
+
+async def test_a_cancel_while_a_listener_connects_leaves_nothing_behind(stack: Stack) -> None:
+    """Likewise of a connection beside the pool: none stays open, and no error of the driver is left to the collector."""
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    opened = Database(stack.addresses.database_url)
+    for moment in range(_MOMENTS):
+        connecting = asyncio.create_task(opened.connect_alone())
+        await asyncio.sleep(moment * _STEP_S / 4)
+        connecting.cancel()
+        (made,) = await asyncio.gather(connecting, return_exceptions=True)
+        if not isinstance(made, BaseException):
+            made.terminate()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not told
 
 
 async def test_reads_stand_for_themselves_and_leave_the_connection_as_it_was(stack: Stack) -> None:

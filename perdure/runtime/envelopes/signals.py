@@ -9,8 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import Generator
 
-import asyncpg
-
 from perdure.store.database import Database, is_away
 from perdure.store.events import Announcer
 from perdure.uap.session_key import SessionKey
@@ -85,7 +83,7 @@ class ExchangeSignals:
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen_once(self) -> None:
-        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(self._database.dsn(), timeout=3)
+        connection = await self._database.connect_alone()
         ended = asyncio.Event()
         connection.add_termination_listener(lambda _: ended.set())
         try:
