@@ -38,7 +38,7 @@ async def repeat(
         await asyncio.sleep(period.total_seconds() * CHANCE.uniform(1 - jitter, 1 + jitter))
 
 
-def seldom(work: Callable[[], Awaitable[object]], *, every: int) -> Callable[[], Awaitable[None]]:
+def seldom(work: Callable[[], Awaitable[object]], *, every: int = 5) -> Callable[[], Awaitable[None]]:
     """A work for `repeat` that is done in its first round and then in each `every`-th: what keeps for hours costs little."""
     rounds = count()
 

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from perdure.activities import contracts
 from perdure.runtime.backoff import Backoff
-from perdure.runtime.rounds import repeat
+from perdure.runtime.rounds import repeat, seldom
 from perdure.runtime.stage_sweep import StageSweep
 from perdure.runtime.temporal import SessionAddress, is_open, signal_session, tell_target, wake
 from perdure.store.content.contents import delete_expired
@@ -27,7 +27,6 @@ from perdure.store.sweep import Neglected, find_answered, find_due, find_silent,
 PERIOD = timedelta(seconds=2)
 SILENT_SECONDS = 15.0
 _SILENT_EVERY = 5
-_EXPIRED_EVERY = 5
 
 
 class Sweep:
@@ -49,7 +48,8 @@ class Sweep:
 
     async def run(self) -> NoReturn:
         """Look each `PERIOD` until cancelled; a server that is away only makes a round do nothing."""
-        await repeat((self.look, self._stages.look, self._stages.expire, self.fold, self.expire, self.label), PERIOD)
+        expire = seldom(self.expire)
+        await repeat((self.look, self._stages.look, self._stages.expire, self.fold, expire, self.label), PERIOD)
 
     async def look(self) -> int:
         """One round; returns how many sessions were woken."""
@@ -73,9 +73,7 @@ class Sweep:
         return sum([await fold_run(self._database, run) for run in ended])
 
     async def expire(self) -> int:
-        """One round of deleting stored media whose time is over; returns how many are gone. Most rounds do nothing."""
-        if self._backoff.round % _EXPIRED_EVERY:
-            return 0
+        """One round of deleting stored media whose time is over; returns how many are gone."""
         return await delete_expired(self._database)
 
     async def label(self) -> int:

@@ -1,7 +1,7 @@
 """One pool of connections to PostgreSQL, and what to do when it is away.
 
-Core statements go through `transaction()`; the hot functions go through `call()`, one round trip on the driver's own
-connection. `keep_trying` is for a write that must not be lost once its effect is paid.
+Core statements go through `transaction()`, or through `reading()` if they read and each stands for itself; the hot functions
+go through `call()`, one round trip on the driver's own connection. `keep_trying` is for a write that must not be lost once its effect is paid.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ PATIENCE = timedelta(seconds=2)
 """So long the process that took an envelope has for what it asks for, before another one does it."""
 
 _BATCH = 100
-_KEPT_EVERY = 5
 _UNREAD = timedelta(hours=1)
 """So long at least a subscription goes on of which nobody reads."""
 
@@ -42,7 +41,7 @@ class EnvelopeSweep:
 
     async def run(self) -> NoReturn:
         """A round each `PERIOD` until cancelled; what is kept for hours is looked at in each fifth."""
-        kept = (seldom(work, every=_KEPT_EVERY) for work in (self.expire, self.forget))
+        kept = (seldom(work) for work in (self.expire, self.forget))
         await repeat((self.begin, self.cancel, self.settle, self.join, *kept), PERIOD, jitter=0.2)
 
     async def begin(self) -> int:

@@ -16,7 +16,6 @@ from perdure.uap.session_key import SessionKey
 
 PERIOD = timedelta(seconds=2)
 TIMEOUT = "timeout"
-_KEPT_EVERY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,7 @@ class UampSweep:
 
     async def run(self) -> NoReturn:
         """A round each `PERIOD` until cancelled; what is kept for days is looked at in each fifth."""
-        kept = seldom(self.delete_old, every=_KEPT_EVERY)
-        await repeat((self.clear_seats, self.end_idle, kept), PERIOD, jitter=0.2)
+        await repeat((self.clear_seats, self.end_idle, seldom(self.delete_old)), PERIOD, jitter=0.2)
 
     async def end_idle(self) -> int:
         """Whoever is connected is told with reason "timeout"; how many ended."""
