@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from perdure.store.database import Database, is_away
 from perdure.uap.session_key import SessionKey
@@ -51,7 +51,7 @@ class Event:
         Its data is all that the deltas of that range added to one content block: who has read some of them replaces
         them by this event.
         """
-        folded = cast("dict[str, int] | None", self.data.get("folded"))
+        folded = cast("dict[str, Any] | None", self.data.get("folded"))
         return None if folded is None else folded["from"]
 
     def to_json(self) -> JSONObject:

@@ -1,7 +1,8 @@
 """The deltas of ended runs, folded: one event for each content block in place of the many that brought it.
 
-A folded event has the last number of its range, says the range in `folded`, and holds what its deltas added. Numbers
-are missing from the log only inside such ranges; events that came in between keep theirs.
+A folded event has the last number of its range, says the range in `folded`, and holds what its deltas added. It says as
+well how much each of them added, so that whoever has had some of them is given the rest. Numbers are missing from the log
+only inside such ranges; events that came in between keep theirs.
 """
 
 from __future__ import annotations
@@ -142,6 +143,27 @@ async def _write(
     await connection.execute(_FOLDED, *owner, run.id)
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One delta of a content block: its number, and how much it added, in characters of text or bytes of media."""
+
+    seq: int
+    length: int
+
+
+def pieces_of(event: Event) -> list[Piece]:
+    """The deltas that a folded event stands for, in order; none if that was folded before their lengths were kept."""
+    folded = cast("dict[str, Any]", event.data.get("folded") or {})
+    lengths = folded.get("lengths", [])
+    seqs = folded.get("seqs") or range(folded.get("from", 0), event.seq + 1)
+    return [Piece(seq, length) for seq, length in zip(seqs, lengths, strict=False)]
+
+
+def length_of(kind: str, content: str) -> int:
+    """How much a delta of a type adds by its content: characters of text, bytes of media."""
+    return len(content) if kind in TEXTS else len(b64decode(content))
+
+
 @dataclass(slots=True)
 class _Block:
     """What came of one content block so far."""
@@ -150,6 +172,7 @@ class _Block:
     last: Event
     seqs: list[int] = field(default_factory=list[int])
     parts: list[str] = field(default_factory=list[str])
+    pieces: list[Piece] = field(default_factory=list[Piece])
     size: int = 0
 
     def takes(self, event: Event) -> bool:
@@ -160,7 +183,9 @@ class _Block:
     def add(self, event: Event) -> None:
         self.last = event
         self.seqs.append(event.seq)
-        self.parts.append(_delta(event).get(TEXTS.get(event.type, "data")) or "")
+        part = str(_delta(event).get(TEXTS.get(event.type, "data")) or "")
+        self.parts.append(part)
+        self.pieces += pieces_of(event) or [Piece(event.seq, length_of(event.type, part))]
         self.size += event.size
 
     def fold(self) -> Fold:
@@ -170,7 +195,10 @@ class _Block:
             delta["data"] = encode_base64(b"".join(b64decode(part) for part in self.parts))
         else:
             delta[name] = "".join(self.parts)
-        span: JSONObject = {"from": self.first.folded_from or self.first.seq, "to": self.last.seq}
+        first = self.first.folded_from or self.first.seq
+        span: JSONObject = {"from": first, "to": self.last.seq, "lengths": [piece.length for piece in self.pieces]}
+        if len(self.pieces) <= self.last.seq - first:
+            span["seqs"] = [piece.seq for piece in self.pieces]
         return Fold(self.last.seq, {**self.last.data, "delta": delta, "folded": span}, self.seqs[:-1])
 
 

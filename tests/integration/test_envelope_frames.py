@@ -40,9 +40,9 @@ async def test_frames_come_back_as_they_were_made(envelopes: EnvelopeStory) -> N
         held = await hold_exchange(connection, envelopes.tenant, row.id)
         assert held is not None
         assert held == row
-        saved = await save_frames(connection, held, made, log_seq=7, log_place={"blocks": {"0": 5}})
+        saved = await save_frames(connection, held, made, log_seq=7, log_place={"part": 5, "of": 9})
         moved = await save_frames(connection, saved, [], log_seq=9)
-    assert (saved.next_seq, saved.log_seq, saved.log_place, saved.is_over) == (2, 7, {"blocks": {"0": 5}}, False)
+    assert (saved.next_seq, saved.log_seq, saved.log_place, saved.is_over) == (2, 7, {"part": 5, "of": 9}, False)
     assert (moved.next_seq, moved.log_seq, moved.log_place) == (2, 9, saved.log_place)
     found = await take_frames(envelopes.database, envelopes.tenant, row.id, after=-1, window=4, limit=10)
     assert found is not None

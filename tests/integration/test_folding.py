@@ -96,7 +96,7 @@ async def test_a_block_becomes_one_event_and_numbers_are_missing_only_in_its_ran
     deltas = [event for event in before if event.type == "text_delta"]
     (one,) = folded_rows(after)
     assert len(deltas) == WORDS
-    assert one.data["folded"] == {"from": deltas[0].seq, "to": deltas[-1].seq}
+    assert one.data["folded"] == {"from": deltas[0].seq, "to": deltas[-1].seq, "lengths": [len("word ")] * WORDS}
     assert text(after) == text(before) == said == "word " * WORDS
     gone = {event.seq for event in before} - {event.seq for event in after}
     assert gone == {event.seq for event in deltas[:-1]}

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
+import signal
 from collections.abc import Iterator
 from typing import cast
 from urllib.parse import urlsplit
@@ -39,6 +41,19 @@ def uamp(stack: Stack) -> Iterator[UampServer]:
 async def is_served(talk: Talk) -> bool:
     """Whether a session is answered."""
     return (await talk.ask("still here?")).text == "echo: still here?"
+
+
+async def folded(uamp: UampServer, response: str) -> None:
+    """Return once the log of a response's run is folded."""
+    sql = "select count(*) from perdure.runs r join perdure.uamp_responses u on u.run_id = r.id where u.id = $1 and r.folded"
+    database = Database(uamp.database_url, pool_size=1)
+
+    async def is_folded() -> bool:
+        async with database.driver() as connection:
+            return bool(await connection.fetchval(sql, response))
+
+    await eventually(is_folded, what="the run folded")
+    await database.close()
 
 
 async def test_500_sessions_on_10_sockets_do_not_mix(uamp: UampServer) -> None:
@@ -178,8 +193,9 @@ async def test_a_session_goes_on_where_its_client_was(uamp: UampServer) -> None:
     assert story.again == []
 
 
-async def test_a_client_that_comes_back_once_the_log_is_folded_hears_the_rest(uamp: UampServer) -> None:
-    """The deltas that it had and those that it had not are one row of the log by then."""
+@pytest.mark.parametrize("is_named", [True, False], ids=["behind an event", "where it was told"])
+async def test_a_client_that_comes_back_once_the_log_is_folded_hears_the_rest(uamp: UampServer, is_named: bool) -> None:
+    """The deltas that it had and those that it had not are one row of the log by then; it says what it had, or not."""
     stop = new_gate()
     async with uamp.line("ws") as line:
         talk = await line.open()
@@ -187,19 +203,35 @@ async def test_a_client_that_comes_back_once_the_log_is_folded_hears_the_rest(ua
         response = await talk.begin()
         await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "two ")
         story = Story(response).take(talk.heard)
-        await cast(SocketLine, line).abort()
     uamp.open_gate(stop)
-    database = Database(uamp.database_url, pool_size=1)
+    await folded(uamp, response)
+    async with uamp.line("ws") as line:
+        talk = await resumed(line, talk.id, story.last if is_named else None)
+        await talk.end_of(response)
+        story.take(talk.heard)
+    assert story.text == "one two three four"
+    assert story.again == []
 
-    async def folded() -> bool:
-        sql = "select count(*) from perdure.runs r join perdure.uamp_responses u on u.run_id = r.id where u.id = $1 and r.folded"
-        async with database.driver() as connection:
-            return bool(await connection.fetchval(sql, response))
 
-    await eventually(folded, what="the run folded")
-    await database.close()
+async def test_who_came_back_before_the_log_was_folded_hears_the_rest_once(uamp: UampServer) -> None:
+    """Its teller has read what the client had as it came, and reads the rest in one row with it."""
+    stop = new_gate()
+    async with uamp.line("ws") as line:
+        talk = await line.open()
+        await talk.text(plan({"say": ["one two ", gate(stop), "three four"]}))
+        response = await talk.begin()
+        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "one ")
+        story = Story(response).take(talk.heard[: talk.place])
+        await cast(SocketLine, line).abort()
     async with uamp.line("ws") as line:
         talk = await resumed(line, talk.id, story.last)
+        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "two ")
+        os.kill(uamp.api.pid, signal.SIGSTOP)
+        try:
+            uamp.open_gate(stop)
+            await folded(uamp, response)
+        finally:
+            os.kill(uamp.api.pid, signal.SIGCONT)
         await talk.end_of(response)
         story.take(talk.heard)
     assert story.text == "one two three four"

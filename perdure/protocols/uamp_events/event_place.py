@@ -1,7 +1,7 @@
 """Ids of events that are made of a log's rows: they say where they stand, so a client resumes behind the last it has.
 
-Such an id has the form of a UUIDv4. Its bits are the row's number, which of the row's events it is, how much of the
-content block the rows had told up to there, and a digest that sets it apart from the same place of another response.
+Such an id has the form of a UUIDv4. Its bits are the row's number, which of the row's events it is, and a digest that sets
+it apart from the same place of another response.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 
-_SEQ, _PART, _OFFSET, _DIGEST = 36, 12, 26, 48
-"""Bits of each; what is larger than fits stands as the largest that does, and the digest still differs."""
+_SEQ, _PART, _SPARE, _DIGEST = 36, 12, 26, 48
+"""Bits of each, the spare ones zero; what is larger than fits stands as the largest that does, and the digest still differs."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,13 +21,10 @@ class Place:
     Attributes:
         seq: the row's number.
         part: which of the row's events it is, from 1; 0 for a place before the first.
-        offset: of a row that is a piece of a content block, the characters that the block had with this row. A log that
-            has folded the block later can so be read from the same place on.
     """
 
     seq: int
     part: int = 0
-    offset: int = 0
 
 
 def placed_id(place: Place, *parts: str) -> str:
@@ -35,9 +32,8 @@ def placed_id(place: Place, *parts: str) -> str:
     text = "\x1f".join(("uamp", *parts, str(place.seq), str(place.part)))
     value = _fit(place.seq, _SEQ)
     value = value << _PART | _fit(place.part, _PART)
-    value = value << _OFFSET | _fit(place.offset, _OFFSET)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    value = value << _DIGEST | int.from_bytes(digest[: _DIGEST // 8], "big")
+    value = value << _SPARE + _DIGEST | int.from_bytes(digest[: _DIGEST // 8], "big")
     high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
     return str(uuid.UUID(int=high << 80 | 4 << 76 | middle << 64 | 2 << 62 | low))
 
@@ -51,8 +47,8 @@ def read_place(event_id: str) -> Place | None:
     if found.version != 4:
         return None
     value = (found.int >> 80) << 74 | (found.int >> 64 & 0xFFF) << 62 | found.int & (1 << 62) - 1
-    value >>= _DIGEST
-    return Place(value >> (_OFFSET + _PART), value >> _OFFSET & (1 << _PART) - 1, value & (1 << _OFFSET) - 1)
+    value >>= _SPARE + _DIGEST
+    return Place(value >> _PART, value & (1 << _PART) - 1)
 
 
 def _fit(value: int, bits: int) -> int:

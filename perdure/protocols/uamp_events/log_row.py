@@ -59,22 +59,18 @@ class Head(TypedDict):
 class RowHeads:
     """Heads of the events of one row. They depend on session and row alone, so a second reading gives the same."""
 
-    def __init__(
-        self, session_id: str, response_id: str, row: LogRow, *, offset: int = 0, of_chat: bool = True
-    ) -> None:
+    def __init__(self, session_id: str, response_id: str, row: LogRow, *, of_chat: bool = True) -> None:
         """Make heads for events of `row`.
 
         Args:
             session_id: the UAMP session that is told.
             response_id: the response, or what else sets the row's events apart.
             row: the row.
-            offset: see `Place`.
             of_chat: the row is one of the chat's own log, so that a client can resume behind it.
         """
         self._session = session_id
         self._parts = (session_id, response_id)
         self._seq = row.seq
-        self._offset = offset
         self._of_chat = of_chat
         self._at = int(row.at.timestamp() * 1000)
         self._made = 0
@@ -83,7 +79,7 @@ class RowHeads:
         """Another head."""
         self._made += 1
         if self._of_chat:
-            ident = placed_id(Place(self._seq, self._made, self._offset), *self._parts)
+            ident = placed_id(Place(self._seq, self._made), *self._parts)
         else:
             ident = derive_id("uamp", *self._parts, self._seq, self._made)
         return Head(event_id=ident, timestamp=self._at, session_id=self._session)

@@ -128,14 +128,13 @@ class ResponseFlow:
         """The tool.call events that are still to be answered, as they were, for a client that comes back."""
         return self._tools.reminders()
 
-    def take(self, row: LogRow, *, answer: AssistantMessage | None = None, offset: int = 0) -> Events:
+    def take(self, row: LogRow, *, answer: AssistantMessage | None = None) -> Events:
         """The events of the next row; none for another run's, and none but of its payment once the response is over.
 
         Args:
             row: whole.
             answer: with the row that ends the run, the stored answer: what the response says in the end, whatever its
                 deltas said. Without it, what the deltas said is the output.
-            offset: of a piece of a content block, see `Place`.
 
         Raises:
             InvalidInput: the row holds a preview.
@@ -143,7 +142,7 @@ class ResponseFlow:
         if row.run != self.run or (self.is_over and row.type != "payment.settled"):
             return []
         check_whole(row)
-        self._heads = RowHeads(self._session, self.response_id, row, offset=offset)
+        self._heads = RowHeads(self._session, self.response_id, row)
         events: Events = [*self._payments.take(self._heads, row)]
         if self.is_over:
             return events

@@ -7,7 +7,6 @@ they become is passed over. So any process can go on where another has stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Protocol, cast
 
 from perdure.errors import DamagedSession
@@ -19,17 +18,17 @@ from perdure.runtime.envelopes.log_reader import LogReader
 from perdure.runtime.envelopes.media import find_media
 from perdure.runtime.envelopes.pieces import Piece
 from perdure.runtime.envelopes.run_pieces import RunPieces
-from perdure.runtime.envelopes.told_blocks import ToldBlocks
 from perdure.runtime.event_stream import EventStream
 from perdure.runtime.response_rows import ResponseRows
+from perdure.runtime.unfolding import split_at
 from perdure.store.database import Database
 from perdure.store.envelopes.rows import ExchangeRow
 from perdure.store.events import Event
 from perdure.store.run_spans import RunSpan, read_run_span
 from perdure.upp.json_value import JSONObject
 
-_BLOCKS, _PART, _OF = "blocks", "part", "of"
-"""Of `log_place`: the lengths of open content blocks, how many pieces of the run's last row are told, and of how many."""
+_PART, _OF = "part", "of"
+"""Of `log_place`: how many pieces of the run's last row are told, and of how many."""
 
 
 class FrameSource(Protocol):
@@ -88,7 +87,6 @@ class RunFrames:
         self._reader = LogReader(stream, span.key, span.before)
         self._rows = ResponseRows(database, span.key, span.run)
         self._flow = ResponseFlow(span.run, span.run, span.key.session)
-        self._blocks = ToldBlocks()
         self._map = RunPieces(span.key.session, span.run)
         self._last = 0
 
@@ -98,8 +96,7 @@ class RunFrames:
         while self._wants_more(room) and (event := self._reader.take()) is not None:
             if event.run != self._flow.run:
                 continue
-            lengths = cast("Mapping[str, int]", row.log_place.get(_BLOCKS, {}))
-            for part in self._blocks.split(event, row.log_seq, lengths):
+            for part in split_at(event, row.log_seq):
                 await self._read(part, row)
 
     def wants(self, room: int) -> asyncio.Task[list[Event]] | None:
@@ -108,10 +105,7 @@ class RunFrames:
 
     def place(self, taken: TakenPieces) -> JSONObject:
         """See `FrameSource`."""
-        place: JSONObject = {_BLOCKS: cast(JSONObject, self._blocks.upto(taken.log_seq)), _PART: taken.part}
-        if taken.part:
-            place[_OF] = self._last
-        return {name: value for name, value in place.items() if value}
+        return {_PART: taken.part, _OF: self._last} if taken.part else {}
 
     async def close(self) -> None:
         """See `FrameSource`."""
@@ -122,7 +116,6 @@ class RunFrames:
 
     async def _read(self, event: Event, row: ExchangeRow) -> None:
         for whole in await self._rows.read(event):
-            self._blocks.count(whole.row)
             answer = None if whole.answer is None else whole.answer.message
             pieces: list[Piece] = []
             for told in self._flow.take(whole.row, answer=answer):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from perdure.api.doors.uamp.block_lengths import BlockLengths
 from perdure.api.doors.uamp.cursor import Cursor
 from perdure.api.doors.uamp.replay import flow_of
 from perdure.api.doors.uamp.services import Services
@@ -21,6 +20,7 @@ from perdure.runtime.followed_run import CHILD_STARTED
 from perdure.runtime.response_rows import ResponseRows
 from perdure.runtime.run_answers import messages_said
 from perdure.runtime.uamp.chats import chat_name
+from perdure.runtime.unfolding import split_at
 from perdure.store.events import Event
 from perdure.store.messages import read_message
 from perdure.store.run_spans import read_run_span
@@ -45,7 +45,6 @@ class Own:
     response: ResponseRow
     flow: ResponseFlow
     rows: ResponseRows
-    lengths: BlockLengths = field(default_factory=BlockLengths)
     is_told: bool = False
 
 
@@ -83,11 +82,10 @@ class ChatLog:
         if row.type == CHILD_STARTED and own.flow.thinking:
             self._children.append((own.response.id, row))
         events: list[ServerEvent] = []
-        for piece in own.lengths.split(row, self._start):
+        for piece in split_at(row, self._start.seq):
             for whole in await own.rows.read(piece):
-                offset = own.lengths.count(whole.row)
                 answer = None if whole.answer is None else whole.answer.message
-                events += own.flow.take(whole.row, answer=answer, offset=offset)
+                events += own.flow.take(whole.row, answer=answer)
         if own.flow.is_over and not own.is_told:
             own.is_told = True
             await end_response(self._services.database, self._session.tenant, own.response.id)

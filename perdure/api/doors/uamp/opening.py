@@ -159,7 +159,7 @@ async def _start(services: Services, row: UampSessionRow, last: str | None) -> C
     newest = (await read_session(services.database, row.key)).last_seq
     if place is None or not 0 < place.seq <= newest:
         return None
-    return Cursor(place.seq, place.part, row.told_mail, place.offset)
+    return Cursor(place.seq, place.part, row.told_mail)
 
 
 async def _registered(services: Services, row: UampSessionRow) -> AgentRow:

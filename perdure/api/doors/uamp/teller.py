@@ -199,7 +199,7 @@ class Teller:
                 if self._passed is not None:
                     self._passed(event)
                 continue
-            self.cursor = Cursor(place.seq, place.part, self.cursor.mail, place.offset)
+            self.cursor = Cursor(place.seq, place.part, self.cursor.mail)
             told.append(Told(event, self.cursor))
         return told
 
@@ -212,7 +212,7 @@ class Teller:
         if isinstance(event, SessionEnd):
             told, self._ended = await self._last_of_log(), True
             here = self.cursor
-        self.cursor = Cursor(here.log, here.part, row.seq, here.offset)
+        self.cursor = Cursor(here.log, here.part, row.seq)
         return [*told, Told(event, self.cursor)]
 
     async def _last_of_log(self) -> list[Told]:

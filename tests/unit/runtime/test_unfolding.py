@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.runtime.envelopes.told_blocks import ToldBlocks
-from perdure.runtime.unfolding import Unfolding
+from perdure.runtime.unfolding import Unfolding, split_at
 from perdure.store.events import Event
 from perdure.store.folding import Folder
 from perdure.upp.json_value import JSONObject, encode_base64
@@ -59,59 +59,54 @@ SAID = st.lists(st.tuples(st.integers(0, 2), st.text(min_size=1, max_size=4)), m
 
 
 @given(SAID, st.data())
-def test_it_goes_on_from_any_number_in_any_number_of_blocks(said: list[Said], data: st.DataObject) -> None:
-    """A reader had told up to some number, and had mapped some further; another, or itself, goes on from the folded log."""
+def test_a_reader_goes_on_from_any_number_in_any_number_of_blocks(said: list[Said], data: st.DataObject) -> None:
+    """It had told up to some number, and had read some further; another, or itself, goes on from the folded log."""
     log = [delta(seq, index, text) for seq, (index, text) in enumerate(said, 1)]
     told = data.draw(st.integers(0, len(log)), label="told")
-    mapped = data.draw(st.integers(0, len(log)), label="mapped by who goes on")
-    teller = ToldBlocks()
-    for row in log[:told]:
-        teller.count(row)
-    lengths = teller.upto(told)
-    blocks, unfolding = ToldBlocks(), Unfolding()
+    read = data.draw(st.integers(0, len(log)), label="read by who goes on")
+    unfolding = Unfolding()
     new: list[Said] = []
-    read = [*log[:mapped], *(row for row in folded(log) if row.seq > mapped)]
-    for row in read:
-        for part in blocks.split(row, told, lengths):
+    for row in [*log[:read], *(row for row in folded(log) if row.seq > read)]:
+        for part in split_at(row, told):
             whole = unfolding.new_in(part)
-            blocks.count(whole)
+            assert whole.folded_from is None
             if whole.seq > told:
                 new.append(content(whole))
     assert {index: text for index, text in by_block(new).items() if text} == by_block(said[told:])
-    everything = ToldBlocks()
-    for row in log:
-        everything.count(row)
-    assert blocks.upto(len(log)) == everything.upto(len(log))
-
-
-def test_who_has_mapped_more_than_was_told_has_it_once() -> None:
-    """A row that waits to be numbered is not told by the folded one too."""
-    log = [delta(seq, 0, text) for seq, text in enumerate("abc", 1)]
-    blocks, unfolding = ToldBlocks(), Unfolding()
-    for row in log[:2]:
-        blocks.count(unfolding.new_in(row))
-    (whole,) = folded(log)
-    (part,) = blocks.split(whole, 1, {"m/0/text_delta/1": 1})
-    assert content(unfolding.new_in(part)) == (0, "c")
 
 
 def test_media_is_cut_by_bytes() -> None:
     """Base64 of a part is no part of the base64."""
     log = [delta(1, 0, "ab", "image_delta"), delta(2, 0, "cde", "image_delta"), delta(3, 0, "f", "image_delta")]
-    blocks = ToldBlocks()
-    blocks.count(log[0])
-    lengths = blocks.upto(1)
     (whole,) = folded(log)
-    first, rest = ToldBlocks().split(whole, 1, lengths)
+    first, rest = split_at(whole, 1)
     assert (first.seq, content(first)) == (1, (0, encode_base64(b"ab")))
     assert (rest.seq, content(rest)) == (3, (0, encode_base64(b"cdef")))
-    assert rest.folded_from is None
 
 
-def test_a_block_that_is_closed_is_forgotten() -> None:
-    """Once its message's stop is told: nothing folded can reach over that."""
-    blocks = ToldBlocks()
-    blocks.count(delta(1, 0, "word"))
-    blocks.count(Event("s", 2, "r", 1, 1, "upp", "message_stop", {"message": "m", "index": 0, "delta": {}}, NOW))
-    assert list(blocks.upto(1).values()) == [4]
-    assert blocks.upto(2) == {}
+def test_a_folded_block_says_how_long_its_deltas_were_and_their_numbers_only_where_others_are_between() -> None:
+    one, two = (delta(seq, 0, "a" * seq) for seq in (1, 2))
+    assert folded([one, two])[0].data["folded"] == {"from": 1, "to": 2, "lengths": [1, 2]}
+    log = [one, delta(2, 1, "b"), delta(3, 0, "a")]
+    assert folded(log)[-1].data["folded"] == {"from": 1, "to": 3, "lengths": [1, 1], "seqs": [1, 3]}
+
+
+def test_what_was_folded_again_still_says_the_lengths_of_all() -> None:
+    (once,) = folded([delta(1, 0, "one "), delta(2, 0, "two ")])
+    (twice,) = folded([once, delta(3, 0, "three")])
+    assert twice.data["folded"] == {"from": 1, "to": 3, "lengths": [4, 4, 5]}
+    assert [content(row) for row in split_at(twice, 1)] == [(0, "one "), (0, "two three")]
+
+
+def test_only_what_reaches_over_a_number_is_split() -> None:
+    (row,) = folded([delta(3, 0, "one "), delta(4, 0, "two")])
+    assert [split_at(row, seq) for seq in (2, 4, 9)] == [[row]] * 3
+    alone = delta(3, 0, "one ")
+    assert split_at(alone, 3) == [alone]
+
+
+def test_what_was_folded_before_lengths_were_kept_stays_whole() -> None:
+    """Its reader has had none of it, or all."""
+    (row,) = folded([delta(1, 0, "one "), delta(2, 0, "two")])
+    before = replace(row, data={**row.data, "folded": {"from": 1, "to": 2}})
+    assert split_at(before, 1) == [before]
