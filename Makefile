@@ -41,10 +41,10 @@ check: install
 test: install
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
-# The same tests at full count, for hours; then that each listed one-line break is noticed by its test.
+# The heavy tests at full count, for most of an hour; then that each listed one-line break is noticed by its test.
 soak: install
-	PERDURE_TEST_SCALE=1 $(BIN)/pytest --timeout 7200 $(ARGS)
-	$(BIN)/python -m tests.mutations
+	PERDURE_TEST_SCALE=1 $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --timeout 3600 -m heavy $(ARGS)
+	$(BIN)/python -m tests.mutations $(JOBS)
 
 demo: install
 	$(BIN)/perdure demo $(ARGS)

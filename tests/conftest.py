@@ -7,8 +7,9 @@ import gc
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests.scale import scaled
 from tests.skip_guard import SkipGuard, read_allowed
 
 
@@ -16,6 +17,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Watches for tests that do not run."""
     guard = SkipGuard(allowed=read_allowed(), strict=os.environ.get("CI") == "true")
     config.pluginmanager.register(guard, "skip-guard")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as heavy the tests of files whose counts grow with the scale, and of properties: those of `make soak`."""
+    for item in items:
+        if isinstance(item, pytest.Function) and (
+            hasattr(item.module, scaled.__name__) or is_hypothesis_test(item.obj)
+        ):
+            item.add_marker("heavy")
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,6 @@
 """Shows that the tests notice breaks: applies each one-line break of `mutations.toml` and runs its test.
 
-A break lives in a copy of the tree, never in the tree itself. `make soak` runs this as `python -m tests.mutations`.
+A break lives in a copy of the tree, never in the tree itself. `make soak` runs this as `python -m tests.mutations JOBS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 DEADLINE_S = 600
-_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "dist", "results")
+_NOT_COPIED = shutil.ignore_patterns(".*", "dist", "results")
 
 
 class UnusableMutation(Exception):
@@ -75,20 +78,32 @@ def broken_source(mutation: Mutation, root: Path) -> str:
 
 
 def copied_tree(folder: Path, root: Path = ROOT) -> Path:
-    """A copy of the tree below `folder`, without what git, tools and earlier runs keep there."""
+    """A copy of the tree below `folder`, compiled if it was, without what git, tools and earlier runs keep there."""
     return Path(shutil.copytree(root, folder / "tree", symlinks=True, ignore=_NOT_COPIED))
 
 
-def run_tests(tree: Path, tests: list[str]) -> tuple[int, str]:
-    """Pytest's exit code and output for these tests of a copied tree; a hang counts as a failure."""
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+def break_tree(tree: Path, mutation: Mutation) -> None:
+    """Break a copied tree, and what was compiled of it.
+
+    Raises:
+        UnusableMutation: see `broken_source`.
+    """
+    path = tree / mutation.file
+    path.write_text(broken_source(mutation, tree), encoding="utf-8")
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        compiled.unlink()
+
+
+def run_tests(tree: Path, arguments: Sequence[str], *, deadline_s: float | None = DEADLINE_S) -> tuple[int, str]:
+    """Pytest's exit code and output, by its arguments, for tests of a copied tree; a hang counts as a failure."""
+    environment = os.environ | {"PYTHONPATH": str(tree)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=deadline_s, check=False
         )
     except subprocess.TimeoutExpired:
-        return int(pytest.ExitCode.TESTS_FAILED), f"no end within {DEADLINE_S} s"
+        return int(pytest.ExitCode.TESTS_FAILED), f"no end within {deadline_s} s"
     return done.returncode, done.stdout + done.stderr
 
 
@@ -96,7 +111,7 @@ def verdict(mutation: Mutation, root: Path = ROOT) -> str:
     """What its test made of the break: `noticed`, `survived`, or why it could not be tried."""
     with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
         tree = copied_tree(Path(folder), root)
-        (tree / mutation.file).write_text(broken_source(mutation, root), encoding="utf-8")
+        break_tree(tree, mutation)
         code, output = run_tests(tree, [mutation.test])
     if code == pytest.ExitCode.OK:
         return "survived"
@@ -105,23 +120,33 @@ def verdict(mutation: Mutation, root: Path = ROOT) -> str:
     return f"not tried, pytest ended with {code}: {output.strip().splitlines()[-1:]}"
 
 
-def main() -> int:
-    """Tries every listed break, prints a table and returns 1 if one was not noticed."""
+def main(jobs: int) -> int:
+    """Tries every listed break, prints a table and returns 1 if one was not noticed.
+
+    Args:
+        jobs: how many are tried at once, each with servers of its own.
+    """
     mutations = read_mutations()
     tests = sorted({mutation.test for mutation in mutations})
-    if tests:
-        with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
-            code, output = run_tests(copied_tree(Path(folder)), tests)
+    with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
+        whole = copied_tree(Path(folder))
+        several = ("--numprocesses", str(jobs), "--dist", "loadfile")
+        code, output = run_tests(whole, [*several, *tests], deadline_s=None)
         if code != pytest.ExitCode.OK:
             print(f"the tests fail without any break:\n{output}")
             return 1
-    results = [(mutation, verdict(mutation)) for mutation in mutations]
-    for mutation, result in results:
-        print(f"{result:<10} {mutation.file}: {mutation.why}\n{'':<10} {mutation.test}")
-    noticed = sum(result == "noticed" for _, result in results)
+        with ThreadPoolExecutor(jobs) as pool:
+            results = list(pool.map(partial(_told, whole), mutations))
+    noticed = results.count("noticed")
     print(f"{noticed} of {len(results)} breaks noticed")
     return 0 if noticed == len(results) else 1
 
 
+def _told(root: Path, mutation: Mutation) -> str:
+    result = verdict(mutation, root)
+    print(f"{result:<10} {mutation.file}: {mutation.why}\n{'':<10} {mutation.test}", flush=True)
+    return result
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if sys.argv[1:] else 1))

