@@ -52,6 +52,14 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 """What any route may answer besides its own."""
 
+PAYMENT_NEEDED: dict[int | str, dict[str, Any]] = {
+    402: {
+        "description": "The payment is refused: `reason` says why, `accepts` how it can be paid.",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": _SCHEMA}}},
+    }
+}
+"""What a route that takes a payment may answer as well."""
+
 
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
     """Have an app give the document with the problems' shape in it.

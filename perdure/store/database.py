@@ -44,6 +44,11 @@ _AWAY = (
 )
 
 
+_NO_TEXT = (
+    "a name, an id or a note has NUL or half of a surrogate pair in it, which PostgreSQL does not keep; leave it out"
+)
+
+
 class Database:
     """The store's connections. Safe to share between tasks of one loop."""
 
@@ -154,6 +159,9 @@ class Database:
         """A connection for the block. One that has broken is dropped, and said to be away by an error that `is_away` knows.
 
         When a server dies in the middle of a call the driver may raise nearly anything, also errors of its own state.
+
+        Raises:
+            InvalidInput: a column's text was to be, or to be looked for, what PostgreSQL cannot have as one.
         """
         connection = await self._connections.take()
         try:
@@ -162,6 +170,8 @@ class Database:
             broken = connection.driver.is_closed() or isinstance(error, asyncpg.InternalClientError)
             broken = broken and not isinstance(error, PerdureError)
             await self._connections.drop(connection, broken=broken)
+            if _is_of_text(error):
+                raise InvalidInput(_NO_TEXT) from error
             if broken and isinstance(error, Exception) and not is_away(error):
                 raise ConnectionError(f"the connection to PostgreSQL broke: {type(error).__name__}: {error}") from error
             raise
@@ -192,6 +202,14 @@ def is_away(error: BaseException) -> bool:
         cause = error.orig.__cause__ if error.orig is not None else None
         return error.connection_invalidated or (cause is not None and is_away(cause))
     return isinstance(error, _AWAY)
+
+
+def _is_of_text(error: BaseException) -> bool:
+    """Whether an error means that an argument is text with NUL, or with half of a surrogate pair."""
+    cause = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig is not None else error
+    if isinstance(cause, asyncpg.CharacterNotInRepertoireError):
+        return True
+    return isinstance(cause, asyncpg.DataError) and isinstance(cause.__cause__, UnicodeEncodeError)
 
 
 async def keep_trying(

@@ -17,6 +17,7 @@ from perdure.api.doors.chat_ui_place import Turn, chat_key, find_chat
 from perdure.api.doors.chat_ui_shapes import ChatMessages, ChatRequest
 from perdure.api.doors.chat_ui_stream import ChatStreamResponse
 from perdure.api.doors.chat_ui_turn import agent_of, take
+from perdure.api.openapi import PAYMENT_NEEDED
 from perdure.api.parameters import Key
 from perdure.api.payments import Paying
 from perdure.api.problems import Refused
@@ -56,7 +57,7 @@ MessageId = Annotated[
 ]
 
 
-@router.post("", operation_id="chat", response_class=Response, responses=_STREAM)
+@router.post("", operation_id="chat", response_class=Response, responses={**_STREAM, **PAYMENT_NEEDED})
 async def chat(
     caller: Runner, body: ChatRequest, payment: Paying, agent: AgentName = None, key: Key = None
 ) -> Response:

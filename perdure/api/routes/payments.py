@@ -8,6 +8,7 @@ from perdure.api import shapes
 from perdure.api.access import Runner
 from perdure.api.answers import Answer
 from perdure.api.models import PayRun
+from perdure.api.openapi import PAYMENT_NEEDED
 from perdure.api.parameters import RunId, known_run_id
 from perdure.api.problems import Refused
 from perdure.errors import PaymentNeeded
@@ -17,7 +18,7 @@ from perdure.upp.json_value import JSONObject
 router = APIRouter(prefix="/api", tags=["runs"])
 
 
-@router.post("/runs/{run}/payment", operation_id="payRun", response_model=shapes.PaidRun)
+@router.post("/runs/{run}/payment", operation_id="payRun", response_model=shapes.PaidRun, responses=PAYMENT_NEEDED)
 async def pay(caller: Runner, run: RunId, body: PayRun) -> Answer:
     """Pay for a run that waits for it; it goes on. What is refused leaves it waiting."""
     ident = known_run_id(run)

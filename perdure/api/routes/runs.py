@@ -10,6 +10,7 @@ from perdure.api.answers import Answer, page
 from perdure.api.cursors import read_cursor, to_cursor
 from perdure.api.inputs import to_history, to_message
 from perdure.api.models import OpenRun, ResumeRun, SubmitRun
+from perdure.api.openapi import PAYMENT_NEEDED
 from perdure.api.parameters import Cursor, Key, Limit, RunId, SessionId, known_run_id
 from perdure.api.payments import Paying, with_payment
 from perdure.api.submitted import SUBMITTED, give, run_document
@@ -21,7 +22,13 @@ from perdure.store.sessions import find_address, read_session
 router = APIRouter(prefix="/api", tags=["runs"])
 
 
-@router.post("/runs", operation_id="openRun", status_code=202, response_model=shapes.Submitted, responses=SUBMITTED)
+@router.post(
+    "/runs",
+    operation_id="openRun",
+    status_code=202,
+    response_model=shapes.Submitted,
+    responses={**SUBMITTED, **PAYMENT_NEEDED},
+)
 async def open_run(caller: Runner, body: OpenRun, payment: Paying, key: Key = None) -> Response:
     """Hand in an input that opens a session. When the answer begins it is stored, and will be run whatever happens."""
     handle = await caller.sessions.submit(
@@ -44,7 +51,7 @@ async def open_run(caller: Runner, body: OpenRun, payment: Paying, key: Key = No
     operation_id="submitRun",
     status_code=202,
     response_model=shapes.Submitted,
-    responses=SUBMITTED,
+    responses={**SUBMITTED, **PAYMENT_NEEDED},
 )
 async def submit(caller: Runner, session: SessionId, body: SubmitRun, payment: Paying, key: Key = None) -> Response:
     """Hand in an input for a session. When the answer begins it is stored, and will be run whatever happens."""

@@ -18,6 +18,7 @@ from perdure.protocols.uamp_envelope.intent import Intent
 from perdure.protocols.uamp_envelope.lifecycle import State, Step
 from perdure.protocols.uamp_envelope.signature import sign_envelope
 from perdure.runtime.envelopes.ending import end_stream
+from perdure.runtime.envelopes.pieces import plain_text
 from perdure.runtime.envelopes.stream_parts import StreamParts
 from perdure.store.completed_turns import completed_turn
 from perdure.store.envelopes.exchanges import find_exchange
@@ -121,7 +122,9 @@ async def _decision(streams: StreamParts, run: RunRow) -> tuple[Decision, str] |
 
 
 async def _signed(streams: StreamParts, row: ExchangeRow, decision: Decision, reason: str | None) -> Envelope:
-    said: JSONObject = {"decision": decision} if reason is None else {"decision": decision, "reason": reason}
+    said: JSONObject = (
+        {"decision": decision} if reason is None else {"decision": decision, "reason": plain_text(reason)}
+    )
     unsigned = build_envelope(
         id=UUID(derive_id("uamp answer", row.id, decision)),
         now=streams.clock(),
