@@ -86,12 +86,18 @@ def said(name: str, **more: Any) -> str:
 
 
 async def submit(
-    sessions: Sessions, text: str, purse: Purse | None = None, *, agent: str = "teller", **more: Any
+    sessions: Sessions,
+    text: str,
+    purse: Purse | None = None,
+    *,
+    agent: str = "teller",
+    covers: bool = True,
+    **more: Any,
 ) -> RunHandle:
-    """Hand an input in, paid by a purse if one is given."""
+    """Hand an input in, paid by a purse if one is given, which must have what is needed now, or when the run begins."""
     if purse is None:
         return await sessions.submit(agent, text, **more)
-    source = await payments_of(sessions).accept(agent, by_token(purse.token))
+    source = await payments_of(sessions).accept(agent, by_token(purse.token), covers=covers)
     assert isinstance(source, dict), source
     return await sessions.submit(agent, text, options=RunOptions(payment=source), **more)
 

@@ -69,7 +69,7 @@ async def deed(name: str, key: str) -> str:
     return f"done {key}"
 
 
-STEPS = loop(max_iterations=50)
+STEPS = loop(max_iterations=150)
 digger = agent(name="digger", model=scripted(model_of("digger")), tools=[note, deed], execution=STEPS, system="Dig.")
 heir = agent(name="heir", tools=[note], execution=STEPS, system="Inherit.")
 explorer = agent(

@@ -35,17 +35,15 @@ from tests.integration.test_equivalence import (
 from tests.scale import scaled
 
 APP = "tests.integration.equivalence:app"
-PAYMENTS = ("pay.", "settle.")
-STAGES = ("take_action.", "run_task.", "ask_agent.", "control_stage.", "stage_")
-UNPASSED = (
-    "call_tool.claiming", "call_tool.claimed", "record.storing", "record.stored", "submit.stored",
-    "open_child.storing", "open_child.stored", "child_outcome.found",
-    "take_steers.storing", "take_steers.stored", "roll_back.storing", "roll_back.stored", "delete.marked",
-    "delete.ended", "delete.emptied", "delete.forgetting", "action.stored", "content.storing", "content.stored",
-    *(point for point in CRASH_POINTS if point.startswith((*STAGES, *PAYMENTS, "uamp.", "remote.", "envelope."))),
-)  # fmt: skip
-"""Passed only by `once` tools and second attempts, by pauses, by clients, by sub-agents, by media, by stage
-sessions, by payments, and by UAMP's clients."""
+CLAIMS = ("call_tool.claiming", "call_tool.claimed")
+"""Passed only by `once` tools and second attempts."""
+PASSED = [
+    point
+    for point in CRASH_POINTS
+    if point.startswith(("begin_run.", "generate.", "deltas.", "call_tool.", "call_user.", "end_run."))
+    and point not in CLAIMS
+]
+"""Passed by any run that calls what these names say."""
 PAID_TWICE = ("generate.bought", "generate.storing", "deltas.storing", "deltas.stored")
 """Where an answer is paid and not yet stored."""
 
@@ -83,8 +81,7 @@ def points(told: Told) -> list[str]:
         "call_tool": sum(event.get("upp", {}).get("type") == "tool_execution_end" for event in told.events or []),
         "call_user": len(hooks(told.ordered)),
     }
-    passed = [point for point in CRASH_POINTS if point not in UNPASSED]
-    return [f"{point}#{number}" for point in passed for number in range(1, counts.get(point.partition(".")[0], 1) + 1)]
+    return [f"{point}#{number}" for point in PASSED for number in range(1, counts.get(point.partition(".")[0], 1) + 1)]
 
 
 def _has_long_text(events: list[Any]) -> bool:

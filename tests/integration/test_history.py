@@ -1,4 +1,4 @@
-"""What a step costs in Temporal's history: a constant, whatever is said."""
+"""What a step costs in Temporal's history and in the store: a constant, whatever is said."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from temporalio.api.history.v1 import HistoryEvent
 
 from perdure.runtime.sessions import Sessions
+from perdure.store.checkpoints import list_checkpoints
 from perdure.uap.session_key import SessionKey
 from tests.integration.facts import check_session
 from tests.integration.stack import Stack, WorkerProcess, eventually
@@ -79,3 +80,33 @@ async def test_a_small_run_is_small(stack: Stack, steady_worker: WorkerProcess) 
 
         events = await eventually(undisturbed, what="a run of which no task was lost")
     assert len(events) <= 16, events
+
+
+async def test_l91_a_sessions_rows_grow_with_what_is_said(stack: Stack, steady_worker: WorkerProcess) -> None:
+    """L91: 1,000 turns, scaled: the second half of them adds as many bytes as the first, in all tables together."""
+    half = max(10, scaled(500))
+    async with stack.connect() as sessions:
+        handle = await submit(sessions, spec(steps=0))
+        await handle.result()
+        sizes = [await _stored_bytes(sessions, handle.session)]
+        for _ in range(2):
+            for _ in range(half):
+                handle = await submit(sessions, spec(steps=0), session=handle.session)
+            assert await finish(sessions, handle, seconds=90 + half) == "completed"
+            sizes.append(await _stored_bytes(sessions, handle.session))
+        checkpoints = await list_checkpoints(sessions.database, handle.accepted.key)
+    assert sizes[2] - sizes[1] <= 1.1 * (sizes[1] - sizes[0])
+    assert len(checkpoints) == 2 * half + 1
+
+
+async def _stored_bytes(sessions: Sessions, session: str) -> int:
+    """Of all rows of a session, uncompressed."""
+    total = 0
+    async with sessions.database.driver() as connection:
+        query = "select table_name from information_schema.columns where table_schema = 'perdure' and column_name = 'session_id'"
+        for (table,) in await connection.fetch(f"{query} and table_name <> 'session_addresses'"):
+            sql = (
+                f"select coalesce(sum(octet_length(to_json(t)::text)), 0) from perdure.{table} t where session_id = $1"
+            )
+            total += await connection.fetchval(sql, session)
+    return total

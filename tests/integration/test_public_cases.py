@@ -17,7 +17,6 @@ from temporalio.worker import Replayer
 from perdure.errors import InvalidInput
 from perdure.runtime.sessions import RunHandle, Sessions
 from perdure.runtime.temporal import is_open
-from perdure.store.checkpoints import list_checkpoints
 from perdure.store.runs import list_runs
 from perdure.uap.options import RunOptions
 from perdure.upp.json_value import JSONObject
@@ -169,36 +168,6 @@ async def test_l21_an_activity_that_is_paused_by_the_server(stack: Stack, steady
         assert await finish(sessions, handle) == "completed"
     assert len({entry["idempotency"] for entry in stack.entries(values["name"], "tool")}) == 1
     await check_session(stack, handle.session, values["name"])
-
-
-async def test_l91_a_sessions_rows_grow_with_what_is_said(stack: Stack, steady: WorkerProcess) -> None:
-    """L91: 1,000 turns, scaled: the second half of them adds as many bytes as the first, in all tables together."""
-    half = max(10, scaled(500))
-    async with stack.connect() as sessions:
-        handle = await act(sessions, "hello")
-        await handle.result()
-        sizes = [await _stored_bytes(sessions, handle.session)]
-        for _ in range(2):
-            for _ in range(half):
-                handle = await act(sessions, "hello", session=handle.session)
-            assert await finish(sessions, handle, seconds=90 + half) == "completed"
-            sizes.append(await _stored_bytes(sessions, handle.session))
-        checkpoints = await list_checkpoints(sessions.database, handle.accepted.key)
-    assert sizes[2] - sizes[1] <= 1.1 * (sizes[1] - sizes[0])
-    assert len(checkpoints) == 2 * half + 1
-
-
-async def _stored_bytes(sessions: Sessions, session: str) -> int:
-    """Of all rows of a session, uncompressed."""
-    total = 0
-    async with sessions.database.driver() as connection:
-        query = "select table_name from information_schema.columns where table_schema = 'perdure' and column_name = 'session_id'"
-        for (table,) in await connection.fetch(f"{query} and table_name <> 'session_addresses'"):
-            sql = (
-                f"select coalesce(sum(octet_length(to_json(t)::text)), 0) from perdure.{table} t where session_id = $1"
-            )
-            total += await connection.fetchval(sql, session)
-    return total
 
 
 async def test_l49_a_loop_of_asks_takes_each_answer_for_its_own(stack: Stack, steady: WorkerProcess) -> None:
