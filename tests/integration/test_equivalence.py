@@ -17,9 +17,12 @@ from perdure.errors import PerdureError
 from perdure.runtime.session_document import session_document
 from perdure.runtime.sessions import Sessions
 from perdure.uap.agent_stream import AgentStreamEvent, AgentStreamResult
+from perdure.uap.scaffold import scaffold_of
 from perdure.uap.session import session
 from perdure.uap.session_key import SessionKey
+from perdure.upp.messages import message_from_json
 from perdure.upp.turn import Turn
+from tests.conformance.uap_scenarios import planned
 from tests.conformance.uap_streams import kind
 from tests.integration import equivalence
 from tests.integration.equivalence import AGENTS, begin, error_json, plain, scripts, turn_json
@@ -125,9 +128,13 @@ class Told:
 
 
 def document_parts(document: Any) -> tuple[list[Any], list[Any]]:
-    """The states at the steps' ends, and the messages of the thread."""
+    """The states at the steps' ends, and the messages of the thread.
+
+    Without a plan that is all that a run has answered: a thread in this process has it, a durable one does not.
+    """
     (node,) = document["threadTree"]["nodes"]
-    return plain([item["state"] for item in document["checkpoints"]]), plain(node["thread"]["messages"])
+    said = [message for message in node["thread"]["messages"] if not scaffold_of(message_from_json(message))]
+    return plain([item["state"] for item in document["checkpoints"]]), plain(said)
 
 
 async def run_here(name: str, text: str) -> Told:
@@ -264,6 +271,7 @@ ONCE_APART = [
         {"answers": [ECHO, {"error": "CONTENT_FILTERED"}], "recover": "fresh"},
         id="on_error returns a turn of its own",
     ),
+    pytest.param("plan_hooked", {"answers": [planned("a")], "stop": 1}, id="it stops once there is a plan"),
 ]
 
 
