@@ -130,7 +130,7 @@ class Told:
 def document_parts(document: Any) -> tuple[list[Any], list[Any]]:
     """The states at the steps' ends, and the messages of the thread.
 
-    Without a plan that is all that a run has answered: a thread in this process has it, a durable one does not.
+    A plan that is all that a run has answered is left out: a thread in this process has it, a durable one does not.
     """
     (node,) = document["threadTree"]["nodes"]
     said = [message for message in node["thread"]["messages"] if not scaffold_of(message_from_json(message))]
