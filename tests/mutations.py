@@ -22,7 +22,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 DEADLINE_S = 600
-_NOT_COPIED = shutil.ignore_patterns(".*", "dist", "results")
+_NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", ".perdure", "dist", "results")
+_PACKAGES = Path("dist", "node")
+"""Of npm, installed once for all copies."""
 
 
 class UnusableMutation(Exception):
@@ -79,7 +81,11 @@ def broken_source(mutation: Mutation, root: Path) -> str:
 
 def copied_tree(folder: Path, root: Path = ROOT) -> Path:
     """A copy of the tree below `folder`, compiled if it was, without what git, tools and earlier runs keep there."""
-    return Path(shutil.copytree(root, folder / "tree", symlinks=True, ignore=_NOT_COPIED))
+    tree = Path(shutil.copytree(root, folder / "tree", symlinks=True, ignore=_NOT_COPIED))
+    (root / _PACKAGES).mkdir(parents=True, exist_ok=True)
+    (tree / _PACKAGES).parent.mkdir()
+    (tree / _PACKAGES).symlink_to((root / _PACKAGES).resolve())
+    return tree
 
 
 def break_tree(tree: Path, mutation: Mutation) -> None:
