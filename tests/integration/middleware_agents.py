@@ -136,7 +136,9 @@ def _complete(turn: Turn) -> None:
 
 
 def made(name: str, *middleware: Middleware, **more: Any) -> Agent:
-    return agent(name=name, model=scripted(_model), tools=[look], middleware=middleware, **more)
+    return agent(
+        name=name, model=scripted(_model, chunk_size=5, chunk_delay=0.03), tools=[look], middleware=middleware, **more
+    )
 
 
 HOOKS = AgentStrategy(on_error=_error, on_complete=_complete)
