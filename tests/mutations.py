@@ -22,6 +22,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 DEADLINE_S = 600
+HANGS_AFTER_S = 120
+"""A test takes a third of that at most; one that waits for what a break keeps from it need not wait for long."""
 _NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", ".perdure", "dist", "results")
 _PACKAGES = Path("dist", "node")
 """Of npm, installed once for all copies."""
@@ -118,7 +120,7 @@ def verdict(mutation: Mutation, root: Path = ROOT) -> str:
     with tempfile.TemporaryDirectory(prefix="perdure-mutation-") as folder:
         tree = copied_tree(Path(folder), root)
         break_tree(tree, mutation)
-        code, output = run_tests(tree, [mutation.test])
+        code, output = run_tests(tree, ["--timeout", str(HANGS_AFTER_S), mutation.test])
     if code == pytest.ExitCode.OK:
         return "survived"
     if code == pytest.ExitCode.TESTS_FAILED:
