@@ -9,6 +9,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -174,68 +175,75 @@ async def test_a_reader_that_stalls_holds_up_nobody_and_loses_nothing(uamp: Uamp
         assert await is_served(calm)
 
 
-async def test_a_session_goes_on_where_its_client_was(uamp: UampServer) -> None:
-    """Cut off in the middle of a response, the client comes back to the event that it had last, and hears the rest."""
+@dataclass(frozen=True)
+class Left:
+    """What a client leaves behind: its session, the gate at which its response stands, and what it was told of that."""
+
+    session: str
+    stop: str
+    story: Story
+
+
+async def left_behind(uamp: UampServer, word: str, *, is_cut_off: bool = True) -> Left:
+    """A client goes, or is cut off, once it has heard a word of a response, which stands still after two of four."""
     stop = new_gate()
     async with uamp.line("ws") as line:
         talk = await line.open()
         await talk.text(plan({"think": "hm, hm", "say": ["one two ", gate(stop), "three four"]}))
         response = await talk.begin()
-        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "two ")
-        story = Story(response).take(talk.heard)
-        await cast(SocketLine, line).abort()
-    async with uamp.line("ws") as line:
-        talk = await resumed(line, talk.id, story.last)
-        uamp.open_gate(stop)
-        await talk.end_of(response)
-        story.take(talk.heard)
+        await hear_word(talk, word)
+        story = Story(response).take(talk.heard[: talk.place])
+        if is_cut_off:
+            await cast(SocketLine, line).abort()
+    return Left(talk.id, stop, story)
+
+
+async def hear_word(talk: Talk, word: str) -> None:
+    """Return once a client has heard a word."""
+    await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == f"{word} ")
+
+
+async def hear_rest(talk: Talk, story: Story) -> None:
+    """Hear a response to its end: what was told on all connections is all of it, each part once."""
+    await talk.end_of(story.response)
+    story.take(talk.heard)
     assert story.text == "one two three four"
     assert story.again == []
+
+
+async def test_a_session_goes_on_where_its_client_was(uamp: UampServer) -> None:
+    """Cut off in the middle of a response, the client comes back to the event that it had last, and hears the rest."""
+    left = await left_behind(uamp, "two")
+    async with uamp.line("ws") as line:
+        talk = await resumed(line, left.session, left.story.last)
+        uamp.open_gate(left.stop)
+        await hear_rest(talk, left.story)
 
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["behind an event", "where it was told"])
 async def test_a_client_that_comes_back_once_the_log_is_folded_hears_the_rest(uamp: UampServer, is_named: bool) -> None:
     """The deltas that it had and those that it had not are one row of the log by then; it says what it had, or not."""
-    stop = new_gate()
+    left = await left_behind(uamp, "two", is_cut_off=False)
+    uamp.open_gate(left.stop)
+    await folded(uamp, left.story.response)
     async with uamp.line("ws") as line:
-        talk = await line.open()
-        await talk.text(plan({"say": ["one two ", gate(stop), "three four"]}))
-        response = await talk.begin()
-        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "two ")
-        story = Story(response).take(talk.heard)
-    uamp.open_gate(stop)
-    await folded(uamp, response)
-    async with uamp.line("ws") as line:
-        talk = await resumed(line, talk.id, story.last if is_named else None)
-        await talk.end_of(response)
-        story.take(talk.heard)
-    assert story.text == "one two three four"
-    assert story.again == []
+        talk = await resumed(line, left.session, left.story.last if is_named else None)
+        await hear_rest(talk, left.story)
 
 
 async def test_who_came_back_before_the_log_was_folded_hears_the_rest_once(uamp: UampServer) -> None:
     """Its teller has read what the client had as it came, and reads the rest in one row with it."""
-    stop = new_gate()
+    left = await left_behind(uamp, "one")
     async with uamp.line("ws") as line:
-        talk = await line.open()
-        await talk.text(plan({"say": ["one two ", gate(stop), "three four"]}))
-        response = await talk.begin()
-        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "one ")
-        story = Story(response).take(talk.heard[: talk.place])
-        await cast(SocketLine, line).abort()
-    async with uamp.line("ws") as line:
-        talk = await resumed(line, talk.id, story.last)
-        await talk.hear("response.delta", where=lambda event: event["delta"].get("text") == "two ")
+        talk = await resumed(line, left.session, left.story.last)
+        await hear_word(talk, "two")
         os.kill(uamp.api.pid, signal.SIGSTOP)
         try:
-            uamp.open_gate(stop)
-            await folded(uamp, response)
+            uamp.open_gate(left.stop)
+            await folded(uamp, left.story.response)
         finally:
             os.kill(uamp.api.pid, signal.SIGCONT)
-        await talk.end_of(response)
-        story.take(talk.heard)
-    assert story.text == "one two three four"
-    assert story.again == []
+        await hear_rest(talk, left.story)
 
 
 async def test_what_a_client_said_and_was_asked_outlives_its_socket(uamp: UampServer) -> None:
