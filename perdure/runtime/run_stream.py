@@ -183,4 +183,4 @@ def _input_of(run: RunRow, stored: list[StoredMessage], message: Message) -> lis
 
 def _may_be_told(item: StoredMessage) -> bool:
     """Whether a message may be in a partial turn: not one that output guards have not seen, or that was replaced."""
-    return not item.unchecked and (not item.discarded or bool(scaffold_of(item.message)))
+    return item.is_of_turn and not item.unchecked

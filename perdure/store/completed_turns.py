@@ -5,12 +5,10 @@ from __future__ import annotations
 from perdure.errors import RunError
 from perdure.store.database import Database
 from perdure.store.executions import read_executions
-from perdure.store.messages import StoredMessage
 from perdure.store.run_messages import read_run_messages, usage_of
 from perdure.store.runs import RunRow, read_given_turn
 from perdure.uap.cut import NAMESPACE
 from perdure.uap.run_turn import run_turn
-from perdure.uap.scaffold import scaffold_of
 from perdure.upp.messages import Message
 from perdure.upp.turn import Turn
 
@@ -28,14 +26,9 @@ async def completed_turn(database: Database, run: RunRow) -> Turn:
     if given is not None:
         return Turn.from_json(given)
     own = await read_run_messages(database, run.key, run.id, run.node, first=run.start_position)
-    kept = [item for item in own if _is_kept(item) and not _settled(item.message)] or own
+    kept = [item for item in own if item.is_of_turn and not _settled(item.message)] or own
     executions = await read_executions(database, run.key, run.id, kept)
     return run_turn([item.message for item in kept], executions, usage_of(own), run.cycles)
-
-
-def _is_kept(item: StoredMessage) -> bool:
-    """Whether a message may be of the turn: of the strategy's own `run_turn` decides, where nothing else was answered."""
-    return not item.discarded or bool(scaffold_of(item.message))
 
 
 def _settled(message: Message) -> bool:

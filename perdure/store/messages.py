@@ -48,6 +48,11 @@ class StoredMessage:
     discarded: bool = False
     unchecked: bool = False
 
+    @property
+    def is_of_turn(self) -> bool:
+        """Whether a turn of its run may have it: all of the thread, and the strategy's own, of which `run_turn` decides."""
+        return not self.discarded or bool(scaffold_of(self.message))
+
 
 async def read_messages(
     database: Database,
